@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Builds the two images that CI uses where no public image can be pulled:
+#   local/debian-python-jre:bookworm   Debian, Python and a Java 17 runtime (also the base of a generated repository)
+#   local/kafka:4.1.0                  a broker that reads the environment as the public apache/kafka image does
+# Needs a Docker engine, debootstrap, root, and uv. An image whose inputs have not changed is left as it is.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+support=$here/../../template/tests/support
+base=local/debian-python-jre:bookworm
+kafka=local/kafka:4.1.0
+packages=ca-certificates,python3,python3-venv,openjdk-17-jre-headless
+bundle=/etc/ssl/certs/ca-certificates.crt
+java_bundle=/etc/ssl/certs/java/cacerts
+
+# A resolver of its own for the jars: PySpark ships Ivy.
+python=${PYTHON:-uv run --quiet --no-project --with pyspark==4.2.0 python}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+inputs_of() { cat "$@" | sha256sum | cut -c1-16; }
+
+# built IMAGE INPUTS: whether the image is there and was made from these inputs.
+built() { [ "$(docker image inspect --format '{{index .Config.Labels "inputs"}}' "$1" 2>/dev/null)" = "$2" ]; }
+
+build_base() {
+  local inputs=$1 root=$work/root file
+  debootstrap --variant=minbase --include="$packages" bookworm "$root" >"$work/debootstrap.log" 2>&1 ||
+    { tail -n 30 "$work/debootstrap.log" >&2; return 1; }
+  rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/* "$root"/dev/*
+  # The host's CA certificates, so that a build behind a TLS-inspecting proxy works.
+  for file in "$bundle" "$java_bundle"; do
+    if [ -f "$file" ]; then cp "$file" "$root$file"; fi
+  done
+  tar -C "$root" -c . | docker import \
+    --change "LABEL inputs=$inputs" \
+    --change "ENV SSL_CERT_FILE=$bundle PIP_CERT=$bundle REQUESTS_CA_BUNDLE=$bundle" \
+    --change 'ENV LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' \
+    --change 'CMD ["bash"]' - "$base" >/dev/null
+}
+
+build_kafka() {
+  local inputs=$1 context=$work/kafka
+  mkdir -p "$context"
+  cp "$here/Dockerfile" "$here/launch" "$context"
+  $python "$support/kafka_jvm.py" "$context/jars"
+  docker build --network=host --quiet --build-arg "BASE=$base" --label "inputs=$inputs" \
+    --tag "$kafka" "$context" >/dev/null
+}
+
+base_inputs=$(inputs_of "$bundle" <(echo "$packages"))
+if built "$base" "$base_inputs"; then
+  echo "$base is up to date"
+else
+  echo "building $base"
+  build_base "$base_inputs"
+fi
+
+kafka_inputs=$(inputs_of "$here/Dockerfile" "$here/launch" "$support/kafka_jvm.py" <(echo "$base_inputs"))
+if built "$kafka" "$kafka_inputs"; then
+  echo "$kafka is up to date"
+else
+  echo "building $kafka"
+  build_kafka "$kafka_inputs"
+fi

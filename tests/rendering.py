@@ -1,0 +1,106 @@
+"""Renders the template as a user would, from the work tree with what is not committed yet."""
+
+import atexit
+import shutil
+import subprocess
+import tempfile
+import warnings
+from collections.abc import Iterator
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import copier
+import yaml
+from copier.errors import DirtyLocalWarning
+
+ROOT = Path(__file__).resolve().parent.parent
+MATRIX: dict[str, Any] = yaml.safe_load((ROOT / "hooks/matrix.yml").read_text())
+
+Answers = dict[str, Any]
+
+
+@cache
+def snapshot() -> Path:
+    """A copy of what git would commit of the work tree, without history: copier takes it as it is.
+
+    Left to itself copier clones the repository for each copy, which takes half of the time.
+    """
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout
+    copy = Path(tempfile.mkdtemp(prefix="template-"))
+    atexit.register(shutil.rmtree, copy, ignore_errors=True)
+    for name in listed.split("\0"):
+        if name.startswith(("template/", "hooks/", "copier.yml")) and (ROOT / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, copy / name)
+    return copy
+
+
+def render(dest: Path, **answers: Any) -> Path:
+    """Copies the template to *dest*, untrusted, with these answers and the defaults for the rest.
+
+    Raises:
+        ValueError: an answer is refused; the message is what a user sees.
+    """
+    copier.run_copy(
+        str(snapshot()), dest, data=answers, defaults=True, quiet=True, unsafe=False, overwrite=True
+    )
+    return dest
+
+
+def render_from_git(dest: Path, **answers: Any) -> Path:
+    """Like :func:`render`, from the repository itself, so that the result can be updated."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DirtyLocalWarning)
+        copier.run_copy(
+            str(ROOT),
+            dest,
+            data=answers,
+            defaults=True,
+            quiet=True,
+            unsafe=False,
+            vcs_ref="HEAD",
+        )
+    return dest
+
+
+def choices(question: str) -> list[str]:
+    """The answers on offer, the default first."""
+    return list(MATRIX["answers"][question].values())
+
+
+def is_refused(answers: Answers) -> bool:
+    """Whether a rule of the matrix forbids these answers together."""
+    return any(rule["answers"].items() <= answers.items() for rule in MATRIX["refused"])
+
+
+def variants() -> Iterator[Answers]:
+    """Every valid combination of the answers that change what a repository does.
+
+    The trigger and the CI, which change a line and a file, take turns instead of multiplying.
+    """
+    questions = ["value_format", "sink", "write_mode", "delivery_guarantee", "spark_version"]
+    ci = choices("ci")
+    for number, values in enumerate(product(*map(choices, questions))):
+        answers: Answers = dict(zip(questions, values, strict=True))
+        if is_refused(answers):
+            continue
+        answers["trigger"] = ["30 seconds", "availableNow"][number % 2]
+        answers["ci"] = ci[number % len(ci)]
+        if answers["write_mode"] == "upsert":
+            answers["key_columns"] = [["id"], ["customer_id", "order_id"]][number // 2 % 2]
+        answers["topics"] = [["orders"], ["orders.v1", "Refunds-2"]][number // 3 % 2]
+        yield answers
+
+
+def name_of(answers: Answers) -> str:
+    """A variant's name: of a test, of a golden tree."""
+    shown = ["value_format", "sink", "write_mode", "delivery_guarantee", "spark_version"]
+    return "-".join(str(answers[question]) for question in shown)
