@@ -6,8 +6,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from .decode import Decoded, make_key_decoder
+from .decode import Decoded
 from .errors import SettingsError
+from .keys import make_key_decoder
 from .settings import Topic
 from .shapes import COORDINATES, is_accepted
 

@@ -35,13 +35,14 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
     same = F.lit(True)
     for name in names:
         same &= F.col(f"row.{name}") == F.col(f"held.{name}")
+    values = {table.quoted(name): F.col(f"row.{table.quoted(name)}") for name in rows.columns}
 
     def merge() -> DataFrame:
         return (
             table.open_table(rows.sparkSession, topic)
             .alias("held")
             .merge(rows.dropDuplicates(names).alias("row"), same)
-            .whenNotMatchedInsertAll()
+            .whenNotMatchedInsert(values=values)
             .execute()
         )
 

@@ -23,11 +23,11 @@ def write(rows: DataFrame, batch: Batch, topic: Topic) -> Written:
 
 
 def fill(rows: DataFrame, topic: Topic) -> Written:
-    """The same without a batch's identity: safe to repeat, since an older record changes nothing."""
+    """The same without a batch's identity: safe to repeat, an older record changes nothing."""
     rows, counts = observe(rows, received=every())
     latest, latest_counts = observe(newest(rows, topic), keys=every())
     columns = [name for name in rows.columns if name != "_deleted"]
-    values = {_quoted(name): _column("row", name) for name in columns}
+    values = {table.quoted(name): _column("row", name) for name in columns}
     same_key = F.lit(True)
     for name in topic.table.key_columns:
         same_key &= _column("row", name) == _column("held", name)
@@ -64,7 +64,7 @@ def newest(rows: DataFrame, topic: Topic) -> DataFrame:
     First within each partition, by offset, then among partitions, by Kafka's timestamp: one order
     for both would not be one (a timestamp may run backwards within a partition).
     """
-    keys = [_quoted(name) for name in topic.table.key_columns]
+    keys = [table.quoted(name) for name in topic.table.key_columns]
     moment = [_moment("", topic)] if topic.table.newest_by else []
     row = F.struct("*").alias("row")
     in_partition = F.struct(*moment, "_offset")
@@ -93,13 +93,9 @@ def _is_newer(topic: Topic) -> Column:
 
 
 def _moment(side: str, topic: Topic) -> Column:
-    own = F.col(f"{side}{_quoted(str(topic.table.newest_by))}")
+    own = F.col(f"{side}{table.quoted(str(topic.table.newest_by))}")
     return F.coalesce(own, F.col(f"{side}_timestamp"))
 
 
 def _column(side: str, name: str) -> Column:
-    return F.col(f"{side}.{_quoted(name)}")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return F.col(f"{side}.{table.quoted(name)}")

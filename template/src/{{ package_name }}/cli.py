@@ -1,7 +1,7 @@
 """The command line.
 
 Exit codes: 0 done, or stopped by SIGTERM between two batches; 1 a batch or a query failed; 2 wrong
-usage or settings; 3 refused at start, nothing written; 4 the breaker tripped, its batch is complete.
+usage or settings; 3 refused, nothing written; 4 the breaker tripped, its batch is complete.
 """
 
 import argparse
@@ -28,7 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)-7s %(message)s", stream=sys.stderr
     )
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    for chatty in ("py4j", "DataFrameQueryContextLogger"):
+        logging.getLogger(chatty).setLevel(logging.CRITICAL)
     try:
         return int(options.command(load(), options))
     except PipelineError as error:
@@ -108,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
 
     fill = commands.add_parser("backfill", help="take a range of a topic into its table again")
     fill.add_argument("topic")
-    for end, where in (("from", "first record"), ("to", "end, not included; the stream's position")):
+    for end, where in (("from", "first record"), ("to", "end, not included; else the stream's")):
         fill.add_argument(f"--{end}-offsets", metavar="JSON", help=f'{where}: {{"0": 120, ...}}')
         fill.add_argument(f"--{end}-time", metavar="TIME", help=f"{where}: 2026-01-31T08:00+00:00")
     fill.set_defaults(command=_backfill)

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from . import kafka
 from .batch import Batch, Letters
 from .errors import DeadLetterError
-from .settings import Settings, Topic
+from .settings import Topic
 from .shapes import HEADERS
 
 CONNECT = "__connect.errors."
@@ -118,7 +118,7 @@ def _header(name: str) -> Column:
 def _letter(batch: Batch, topic: Topic, limit_bytes: int) -> list[Column]:
     """The columns of *letters*: what Spark's Kafka sink takes."""
     value = F.col("rejected.value")
-    room = limit_bytes - HEADROOM_BYTES
+    room = max(limit_bytes - HEADROOM_BYTES, 0)
     too_large = F.length(value) + F.coalesce(F.length("rejected.key"), F.lit(0)) > room
     own = F.coalesce("rejected.headers", F.array().cast(HEADERS))
     ours = {

@@ -4,7 +4,7 @@
     ├── SettingsError       a setting is missing or wrong; nothing was started
     ├── RefusedError        a start-up check said no; nothing was written
     ├── BatchError          a batch failed; it was not committed and runs again at the next start
-    │   └── DeadLetterError its rows may be in the table, its dead letters are not all stored
+    │   └── DeadLetterError its rows may be in the table, its dead letters not all stored
     └── BreakerTripped      too many records of a batch were rejected; that batch is complete
 
 A bad record is none of these: it is a row with a reason (``reasons.py``) and goes to the dead letters.
@@ -30,7 +30,7 @@ class RefusedError(PipelineError):
 
 
 class BatchError(PipelineError):
-    """A batch could not be finished. Spark did not commit it and runs it again at the next start."""
+    """A batch could not be finished. It is not committed: Spark runs it again at the next start."""
 
 
 class DeadLetterError(BatchError):

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable
 from functools import cache
+from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as Position
@@ -93,8 +94,9 @@ def publish_progress(settings: Settings, topic: str, ends: Offsets) -> None:
         log.warning("the progress of %s is not published: %s", topic, error.args[0].str())
 
 
-def _client_options(bootstrap_servers: str) -> dict[str, str | int]:
-    return {"bootstrap.servers": bootstrap_servers, "log_level": 3}
+def _client_options(bootstrap_servers: str) -> dict[str, Any]:
+    # Level 0: what fails is raised; librdkafka's own lines would repeat it every second.
+    return {"bootstrap.servers": bootstrap_servers, "log_level": 0}
 
 
 # A client keeps its connections and answers in the background, so there is one of each.

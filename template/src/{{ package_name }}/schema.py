@@ -23,9 +23,12 @@ def read_schema(topic: Topic) -> StructType:
             "for example: id BIGINT NOT NULL, note STRING"
         )
     try:
-        return StructType.fromDDL(path.read_text())
+        schema = StructType.fromDDL(path.read_text())
     except ParseException as error:
         raise SettingsError(f"{path} is not Spark DDL: {error}") from None
+    if not isinstance(schema, StructType):
+        raise SettingsError(f"{path} names a single type, not columns: id BIGINT NOT NULL, ...")
+    return schema
 
 
 def table_columns(fields: StructType) -> StructType:

@@ -108,8 +108,8 @@ def row_columns(spark: SparkSession, topic: Topic, fields: StructType) -> Struct
     missing = [name for name in COORDINATES.fieldNames() if name not in columns.fieldNames()]
     if missing:
         raise RefusedError(
-            f"transform.py drops {missing} from the rows of {topic.name}. Nothing was written. They "
-            'say where a row came from; keep them: rows.select("your", "columns", "_topic", '
+            f"transform.py drops {missing} from the rows of {topic.name}. Nothing was written. "
+            'They say where a row came from; keep them: rows.select("your", "columns", "_topic", '
             '"_partition", "_offset", "_timestamp")'
         )
     return columns
@@ -170,7 +170,8 @@ def _raise_failure(streams: list[Stream]) -> None:
             continue
         if isinstance(error, PipelineError):
             raise error
-        raise BatchError(f"The query of {stream.topic.name} failed: {error}") from error
+        what = f"{type(error).__name__}: {error}"
+        raise BatchError(f"The query of {stream.topic.name} failed: {what}") from error
 
 
 def _error(stream: Stream) -> BaseException | None:

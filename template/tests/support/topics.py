@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 
 class Record(NamedTuple):
@@ -186,4 +186,15 @@ def _record(message: Any) -> Record:
         message.partition(),
         message.offset(),
         message.timestamp()[1],
+    )
+
+
+def add_partitions(bootstrap_servers: str, name: str, count: int) -> None:
+    """Lets a topic grow to *count* partitions and waits until its clients can see them."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin.create_partitions([NewPartitions(name, count)])[name].result(30)
+    wait_until(
+        lambda: len(admin.list_topics(name, 30).topics[name].partitions) == count,
+        30,
+        f"the topic {name} has {count} partitions",
     )
