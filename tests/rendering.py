@@ -4,7 +4,6 @@ import atexit
 import shutil
 import subprocess
 import tempfile
-import warnings
 from collections.abc import Iterator
 from functools import cache
 from itertools import product
@@ -13,7 +12,6 @@ from typing import Any
 
 import copier
 import yaml
-from copier.errors import DirtyLocalWarning
 
 ROOT = Path(__file__).resolve().parent.parent
 MATRIX: dict[str, Any] = yaml.safe_load((ROOT / "hooks/matrix.yml").read_text())
@@ -55,22 +53,6 @@ def render(dest: Path, **answers: Any) -> Path:
     return dest
 
 
-def render_from_git(dest: Path, **answers: Any) -> Path:
-    """Like :func:`render`, from the repository itself, so that the result can be updated."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DirtyLocalWarning)
-        copier.run_copy(
-            str(ROOT),
-            dest,
-            data=answers,
-            defaults=True,
-            quiet=True,
-            unsafe=False,
-            vcs_ref="HEAD",
-        )
-    return dest
-
-
 def choices(question: str) -> list[str]:
     """The answers on offer, the default first."""
     return list(MATRIX["answers"][question].values())
@@ -104,3 +86,7 @@ def name_of(answers: Answers) -> str:
     """A variant's name: of a test, of a golden tree."""
     shown = ["value_format", "sink", "write_mode", "delivery_guarantee", "spark_version"]
     return "-".join(str(answers[question]) for question in shown)
+
+
+if __name__ == "__main__":
+    print(*map(name_of, variants()), sep="\n")

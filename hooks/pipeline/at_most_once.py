@@ -37,7 +37,9 @@ def ingest(records: DataFrame, batch: Batch, topic: Topic, fields: StructType) -
     checkpoint = Checkpoint(records.sparkSession, topic.checkpoint, topic.name)
     if not delivery.is_first_attempt(batch, checkpoint):
         given_up = records.count()
-        balance = Balance(batch.id, given_up, written=0, dead_lettered=0, filtered=0, skipped=given_up)
+        balance = Balance(
+            batch.id, given_up, written=0, dead_lettered=0, filtered=0, skipped=given_up
+        )
         metrics.publish(balance, topic.name, seconds=time.monotonic() - started)
         return
 

@@ -1,6 +1,6 @@
 """The write: every row is added to the Delta table, one commit for each batch."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from . import table
@@ -35,7 +35,9 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
     same = F.lit(True)
     for name in names:
         same &= F.col(f"row.{name}") == F.col(f"held.{name}")
-    values = {table.quoted(name): F.col(f"row.{table.quoted(name)}") for name in rows.columns}
+    values: dict[str, str | Column] = {
+        table.quoted(name): F.col(f"row.{table.quoted(name)}") for name in rows.columns
+    }
 
     def merge() -> DataFrame:
         return (

@@ -36,7 +36,7 @@ class Binding:
 
 
 def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -> Binding:
-    """Checks a topic's checkpoint against its topic and table, makes the table, and binds the three.
+    """Checks a checkpoint against its topic and its table, makes the table, and binds the three.
 
     With ``rebind``, what would be refused is accepted as it is now.
 
@@ -90,7 +90,7 @@ def _problem_of_new(
         return None
     return (
         f"The checkpoint {topic.checkpoint} is new, but the table {topic.location} was fed by "
-        f"another one, up to the offsets {label['ends']}. Nothing was written. To go on from there: "
+        f"another one, up to the offsets {label['ends']}. Nothing was written. To go on there: "
         f"run --rebind with PIPELINE_KAFKA__STARTING_OFFSETS='{json.dumps(label['ends'])}'. To "
         "read the topic again from kafka.starting_offsets on, over what the table holds: "
         "run --rebind"
@@ -130,8 +130,8 @@ def _problem(
     if _table_settings(topic) != found.table_settings:
         return (
             f"The table settings of {topic.name} were {found.table_settings} when "
-            f"{topic.checkpoint} was made and are {_table_settings(topic)} now. Nothing was written. "
-            "Put them back; or give the topic a new table and checkpoint; or accept: run --rebind"
+            f"{topic.checkpoint} was made and are {_table_settings(topic)} now. Nothing was "
+            "written. Put them back; or give the topic a new table and checkpoint; or accept: run --rebind"
         )
     return None
 

@@ -103,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--rebind",
         action="store_true",
-        help="accept a topic, table or checkpoint that does not belong to the others (docs/RUNBOOK)",
+        help="accept a topic, table or checkpoint that does not belong to the others",
     )
     run.set_defaults(command=_run)
 
@@ -125,6 +125,6 @@ def _parser() -> argparse.ArgumentParser:
 
     fold = commands.add_parser("compact", help="fold small files, remove those no longer needed")
     fold.add_argument("topics", nargs="*", metavar="topic", help="all, when none is named")
-    fold.add_argument("--retention-hours", type=int, default=168, help="keep older versions so long")
+    fold.add_argument("--retention-hours", type=int, default=168, help="age of versions to keep")
     fold.set_defaults(command=_compact)
     return parser

@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 
 from .shapes import is_accepted, is_rejected
 
+
 def every() -> Column:
     """Counts every row."""
     return F.count(F.lit(1))

@@ -88,7 +88,8 @@ def original_records(letters: DataFrame) -> DataFrame:
     """
     whole = letters.where(_header(TRUNCATED).isNull())
     truncated = letters.where(_header(TRUNCATED).isNotNull())
-    for row in truncated.select(_header(CONNECT + "partition"), _header(CONNECT + "offset")).collect():
+    where = [_header(CONNECT + "partition"), _header(CONNECT + "offset")]
+    for row in truncated.select(*where).collect():
         log.warning("left out, since its letter is truncated: partition %s, offset %s", *row)
     ours = [CONNECT + name for name in ("topic", "partition", "offset", "stage")]
     ours += [CONNECT + "exception.class.name", CONNECT + "exception.message"]
@@ -112,7 +113,8 @@ def reason() -> Column:
 def _header(name: str) -> Column:
     """The newest header of that name, as text; null where there is none."""
     named = F.filter("headers", lambda header: header["key"] == name)
-    return F.try_element_at(F.transform(named, lambda header: header["value"]), F.lit(-1)).cast("string")
+    values = F.transform(named, lambda header: header["value"])
+    return F.try_element_at(values, F.lit(-1)).cast("string")
 
 
 def _letter(batch: Batch, topic: Topic, limit_bytes: int) -> list[Column]:
@@ -154,8 +156,8 @@ def _headers(values: dict[str, Column]) -> Column:
 
 
 def _log_coordinates(rejected: DataFrame, topic: Topic, cause: str) -> int:
-    """Leaves a trace of each letter that could not be stored: where it is in the source topic."""
-    log.error("%s takes no dead letters (%s); they are only in this log:", topic.dead_letters, cause)
+    """Says of each letter that could not be stored where its record is; returns how many."""
+    log.error("%s takes no dead letters (%s); they are in this log:", topic.dead_letters, cause)
     count = 0
     for row in rejected.select("_partition", "_offset", "rejected.reason").toLocalIterator():
         log.error("dead letter not stored: %s %s", topic.name, row.asDict())

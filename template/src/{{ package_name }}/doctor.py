@@ -34,7 +34,8 @@ def _schema(spark: SparkSession, topic: Topic) -> str:
     fields = read_schema(topic)
     columns = table_columns(fields)
     renamed = {f.name: c.name for f, c in zip(fields, columns, strict=True) if f.name != c.name}
-    return f"{len(fields)} fields in {topic.schema_path}" + (f", renamed {renamed}" if renamed else "")
+    found = f"{len(fields)} fields in {topic.schema_path}"
+    return f"{found}, renamed {renamed}" if renamed else found
 
 
 def _topic(spark: SparkSession, topic: Topic) -> str:

@@ -1,11 +1,11 @@
 """Why the pipeline stops.
 
     PipelineError
-    ├── SettingsError       a setting is missing or wrong; nothing was started
-    ├── RefusedError        a start-up check said no; nothing was written
-    ├── BatchError          a batch failed; it was not committed and runs again at the next start
-    │   └── DeadLetterError its rows may be in the table, its dead letters not all stored
-    └── BreakerTripped      too many records of a batch were rejected; that batch is complete
+    ├── SettingsError         a setting is missing or wrong; nothing was started
+    ├── RefusedError          a start-up check said no; nothing was written
+    ├── BatchError            a batch failed; it is not committed and runs again at the next start
+    │   └── DeadLetterError   its rows may be in the table, its dead letters are not all stored
+    └── BreakerTripped        too many records of a batch were rejected; that batch is complete
 
 A bad record is none of these: it is a row with a reason (``reasons.py``) and goes to the dead letters.
 """

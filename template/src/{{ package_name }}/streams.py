@@ -115,9 +115,7 @@ def row_columns(spark: SparkSession, topic: Topic, fields: StructType) -> Struct
     return columns
 
 
-def _prepare(
-    spark: SparkSession, topic: Topic, stopping: threading.Event, rebind: bool
-) -> Stream:
+def _prepare(spark: SparkSession, topic: Topic, stopping: threading.Event, rebind: bool) -> Stream:
     fields = read_schema(topic)
     bound = binding.bind(spark, topic, row_columns(spark, topic, fields), rebind)
     checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)

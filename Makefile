@@ -1,0 +1,73 @@
+# `make help` lists what there is. Each target sets up what it needs.
+
+# The broker of `make demo` and `make test`: container, jvm, or host:port; unset, a container where Docker runs, else a JVM.
+KAFKA_BROKER ?=
+export KAFKA_BROKER
+
+# Where `make setup` puts uv when there is none; last, so that the rest of its folder hides nothing.
+export PATH := $(PATH):$(CURDIR)/.tools/bin
+
+BIN = .venv/bin
+DEMO = .demo/orders-pipeline
+# A file keeps to one worker, since its tests share what was rendered and the broker.
+PYTEST = $(BIN)/python -m pytest -n 2 --dist loadfile
+pinned = $(shell sed -n 's/^$(1): "\{0,1\}\([^"]*\)"\{0,1\}$$/\1/p' hooks/matrix.yml)
+
+.DEFAULT_GOAL := help
+.PHONY: help tools setup demo test test-quick lint check bench matrix golden lock clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' Makefile
+
+# What a new repository sets up uv and Java with; the packages here are others.
+.tools/setup.sh: template/scripts/setup.sh.jinja hooks/matrix.yml
+	@mkdir -p .tools
+	@sed -e 's/{{ matrix.uv }}/$(call pinned,uv)/' -e 's/{{ matrix.java }}/$(call pinned,java)/' \
+		-e '/^set_up_packages$$/d' $< > $@
+
+tools: .tools/setup.sh
+	@sh .tools/setup.sh
+
+.venv/.complete: requirements.txt | tools
+	@echo "Installing the packages of requirements.txt into .venv/"
+	@uv venv --quiet --allow-existing .venv
+	@uv pip sync --quiet --python .venv --require-hashes requirements.txt
+	@touch $@
+
+setup: tools .venv/.complete ## uv, a Java runtime and the packages, where they are missing
+
+demo: setup ## the default pipeline: rendered, a real broker, good and bad records, the table
+	@mkdir -p $(DEMO)
+	@find $(DEMO) -mindepth 1 -maxdepth 1 ! -name .venv ! -name jars -exec rm -rf {} +
+	@echo "Rendering the default pipeline into $(DEMO)/"
+	@$(BIN)/copier copy --quiet --defaults --overwrite --vcs-ref HEAD . $(DEMO)
+	@$(MAKE) --no-print-directory -C $(DEMO) demo
+
+test: setup ## every test; those of the products start a broker
+	@$(PYTEST)
+
+test-quick: setup ## the tests that need no broker
+	@$(PYTEST) --ignore-glob='*/test_products*'
+
+lint: setup ## lint, format, types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+check: lint test ## what CI runs: lint, format, types, every test
+
+bench: setup ## rows a second beside the same work in plain Spark, as ratios
+	@$(BIN)/python tests/bench.py
+
+matrix: setup ## the variants: every valid combination of answers
+	@$(BIN)/python tests/rendering.py
+
+golden: setup ## write the golden trees anew; then look at git diff
+	@$(BIN)/python -m pytest tests/test_render.py -k golden --update-golden
+
+lock: tools ## write requirements.txt after a change to pyproject.toml; commit it
+	@uv pip compile --quiet --universal --generate-hashes --no-annotate --group dev \
+		--custom-compile-command "make lock" --output-file requirements.txt
+
+clean: ## remove what the other targets can make again
+	rm -rf .venv .tools .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
