@@ -1,4 +1,4 @@
-"""What a replay does: it writes the batch again. No record is lost; under a crash some may repeat."""
+"""What a replay does: it writes the batch again. No record is lost, some may repeat."""
 
 import json
 from collections.abc import Iterator

@@ -11,6 +11,9 @@ from .reasons import Reason
 from .settings import Topic
 from .shapes import COORDINATES, is_accepted
 
+TABLE_OF_A_NEW_TOPIC = ""
+"""What to do with the table when its topic was recreated: nothing, new rows come beside the old."""
+
 
 def accepted_rows(decoded: DataFrame) -> DataFrame:
     """The *rows* of the accepted records of *decoded* (``shapes.py``)."""

@@ -12,6 +12,9 @@ from .keys import make_key_decoder
 from .settings import Topic
 from .shapes import COORDINATES, is_accepted
 
+TABLE_OF_A_NEW_TOPIC = " and name another table.location, where no row is newer by its offset"
+"""What to do with the table when its topic was recreated, whose offsets begin at 0 again."""
+
 
 def accepted_rows(decoded: DataFrame) -> DataFrame:
     """The *rows* of the accepted records of *decoded* (``shapes.py``), deletes among them."""
@@ -34,7 +37,7 @@ def make_tombstone_decoder(topic: Topic, fields: pa.Schema) -> Callable[[pa.Arra
                 f"In {topic.schema_path}, write: {column} STRING NOT NULL"
             )
     key_fields = pa.schema([fields.field(column) for column in topic.table.key_columns])
-    decode_keys = make_key_decoder(key_fields, topic.settings.decode.key_format)
+    decode_keys = make_key_decoder(key_fields, topic.table.key_format)
 
     def decode_tombstones(keys: pa.Array) -> Decoded:
         decoded = decode_keys(keys)

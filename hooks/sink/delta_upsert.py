@@ -27,7 +27,7 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
     rows, counts = observe(rows, received=every())
     latest, latest_counts = observe(newest(rows, topic), keys=every())
     columns = [name for name in rows.columns if name != "_deleted"]
-    values = {table.quoted(name): _column("row", name) for name in columns}
+    values: dict[str, str | Column] = {table.quoted(name): _column("row", name) for name in columns}
     same_key = F.lit(True)
     for name in topic.table.key_columns:
         same_key &= _column("row", name) == _column("held", name)

@@ -143,7 +143,7 @@ def quoted(name: str) -> str:
 
 
 def _holds(there: DataType, here: DataType) -> bool:
-    """True when the column's type is the pipeline's; of structs, fields may be missing here."""
+    """True when the column's type is the pipeline's, nested fields included."""
     return there.simpleString().lower() == here.simpleString().lower()
 
 

@@ -57,6 +57,7 @@ def backfill(spark: SparkSession, topic: Topic, start: Offsets, end: Offsets) ->
         )
     earliest = kafka.offsets_at(topic.settings, topic.name, kafka.EARLIEST)
     start = {p: max(start.get(p, 0), earliest.get(p, 0)) for p in end}
+    end = {p: max(offset, start[p]) for p, offset in end.items()}
 
     def later() -> DataFrame:
         return source.read_range(spark, topic.settings, topic.name, end, position)
@@ -78,6 +79,10 @@ def replay(spark: SparkSession, topic: Topic, reason: str | None, since_ms: int)
     """
     settings = topic.settings
     position = stream_position(spark, topic)
+    if not kafka.exists(settings, topic.dead_letters):
+        raise RefusedError(
+            f"{topic.name} has no dead letters: {topic.dead_letters} does not exist."
+        )
     start = kafka.offsets_at(settings, topic.dead_letters, kafka.EARLIEST)
     end = kafka.offsets_at(settings, topic.dead_letters, kafka.LATEST)
     letters = source.read_range(spark, settings, topic.dead_letters, start, end)
@@ -90,7 +95,7 @@ def replay(spark: SparkSession, topic: Topic, reason: str | None, since_ms: int)
     def later() -> DataFrame:
         since = kafka.at_time(oldest[0] or 0)  # type: ignore[index]
         first = kafka.offsets_at(settings, topic.name, since)
-        first = {p: min(offset, position[p]) for p, offset in first.items() if p in position}
+        first = {p: min(first[p], offset) for p, offset in position.items()}
         return source.read_range(spark, settings, topic.name, first, position)
 
     return _take(with_later_records(records, later), topic, position, letters_are_stored=True)

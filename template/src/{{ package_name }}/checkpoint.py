@@ -21,10 +21,12 @@ class Checkpoint:
     def __init__(self, spark: SparkSession, location: str, topic: str) -> None:
         self.location = location
         self._topic = topic
-        jvm: Any = spark._jvm
-        self._jvm = jvm
-        path = jvm.org.apache.hadoop.fs.Path(location)
-        self._files = path.getFileSystem(spark._jsc.hadoopConfiguration())
+        gateway: Any = spark.sparkContext._gateway
+        self._gateway = gateway
+        self._jvm = gateway.jvm
+        self._configuration = spark._jsc.hadoopConfiguration()
+        path = self._jvm.org.apache.hadoop.fs.Path(location)
+        self._files = path.getFileSystem(self._configuration)
 
     def identity(self) -> str | None:
         """The id that Spark gave the query when it first ran; None before that."""
@@ -72,11 +74,17 @@ class Checkpoint:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """Writes a file in the checkpoint; it is durable when this returns."""
-        stream = self._files.create(self._path(name), True)
+        """Writes a file in the checkpoint, whole or not at all, over one that is there."""
+        path, draft = self._path(name), self._path(f"{name}.draft")
+        stream = self._files.create(draft, True)
         stream.write(bytearray(text.encode()))
         stream.hsync()
         stream.close()
+        options = self._jvm.org.apache.hadoop.fs.Options.Rename
+        overwrite = self._gateway.new_array(options, 1)
+        overwrite[0] = options.OVERWRITE
+        context = self._jvm.org.apache.hadoop.fs.FileContext
+        context.getFileContext(path.toUri(), self._configuration).rename(draft, path, overwrite)
 
     def delete(self, name: str) -> None:
         """Removes a file from the checkpoint, if it is there."""

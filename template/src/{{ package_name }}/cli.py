@@ -102,8 +102,10 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="ingest every topic, until stopped")
     run.add_argument(
         "--rebind",
-        action="store_true",
-        help="accept a topic, table or checkpoint that does not belong to the others",
+        action="append",
+        default=[],
+        metavar="topic",
+        help="accept that the topic, its table and its checkpoint do not belong together",
     )
     run.set_defaults(command=_run)
 

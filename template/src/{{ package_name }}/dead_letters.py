@@ -49,6 +49,7 @@ def send(rejected: DataFrame, batch: Batch, topic: Topic) -> Letters:
         DeadLetterError: not all could be stored and the settings say to stop.
     """
     settings = topic.settings
+    letters: DataFrame | None = None
     try:
         prepare(topic)
         limit = kafka.max_message_bytes(settings, topic.dead_letters)
@@ -67,17 +68,18 @@ def send(rejected: DataFrame, batch: Batch, topic: Topic) -> Letters:
             .option("kafka.max.block.ms", 30_000)
             .save()
         )
-        letters.unpersist()
         return Letters(stored=stored)
     except (DeadLetterError, KafkaException, PySparkException, Py4JJavaError) as error:
         if settings.dead_letters.on_failure == "stop":
             raise DeadLetterError(
                 f"The dead letters of batch {batch.id} of {topic.name} could not all be stored in "
-                f"{topic.dead_letters}: {_cause(error)}. The batch is not committed and runs again "
-                "at the next start; its rows may be in the table already. Mend the topic, then "
-                "start again."
+                f"{topic.dead_letters}: {_cause(error)}. The batch is not committed; its "
+                "rows may be in the table already. Mend the topic, then start again."
             ) from error
         return Letters(logged=_log_coordinates(rejected, topic, _cause(error)))
+    finally:
+        if letters is not None:
+            letters.unpersist()
 
 
 def original_records(letters: DataFrame) -> DataFrame:

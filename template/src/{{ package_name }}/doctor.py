@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from . import kafka, table
+from . import binding, kafka, table
 from .backfill import stream_position
 from .checkpoint import Checkpoint
-from .errors import PipelineError
+from .errors import PipelineError, RefusedError
 from .schema import read_schema, table_columns
 from .settings import Settings, Topic
 
@@ -78,6 +78,13 @@ def _table(spark: SparkSession, topic: Topic) -> str:
     return f"version {commits[0].version}, newest batch {label}"
 
 
+def _binding(spark: SparkSession, topic: Topic) -> str:
+    problem = binding.find_problem(spark, topic)
+    if problem:
+        raise RefusedError(problem)
+    return "the topic, the table and the checkpoint belong together"
+
+
 CHECKS: dict[str, Callable[[SparkSession, Topic], str]] = {
     "schema": _schema,
     "topic": _topic,
@@ -85,4 +92,5 @@ CHECKS: dict[str, Callable[[SparkSession, Topic], str]] = {
     "checkpoint": _checkpoint,
     "lag": _lag,
     "table": _table,
+    "binding": _binding,
 }

@@ -3,11 +3,11 @@
     PipelineError
     ├── SettingsError         a setting is missing or wrong; nothing was started
     ├── RefusedError          a start-up check said no; nothing was written
-    ├── BatchError            a batch failed; it is not committed and runs again at the next start
+    ├── BatchError            a batch failed and is not committed
     │   └── DeadLetterError   its rows may be in the table, its dead letters are not all stored
-    └── BreakerTripped        too many records of a batch were rejected; that batch is complete
+    └── BreakerTripped        too many records of a batch were rejected; it is complete
 
-A bad record is none of these: it is a row with a reason (``reasons.py``) and goes to the dead letters.
+A bad record is none of these: it is a row with a reason (``reasons.py``), and a dead letter.
 """
 
 
@@ -30,7 +30,7 @@ class RefusedError(PipelineError):
 
 
 class BatchError(PipelineError):
-    """A batch could not be finished. It is not committed: Spark runs it again at the next start."""
+    """A batch could not be finished, and Spark has not committed it."""
 
 
 class DeadLetterError(BatchError):

@@ -44,6 +44,16 @@ def partition_count(settings: Settings, topic: str) -> int:
     return len(_describe(settings, topic).partitions)
 
 
+def exists(settings: Settings, topic: str) -> bool:
+    """True when there is such a topic.
+
+    Raises:
+        KafkaException: no broker answers.
+    """
+    admin = _admin(settings.kafka.bootstrap_servers)
+    return topic in admin.list_topics(timeout=TIMEOUT_S).topics
+
+
 def offsets_at(settings: Settings, topic: str, spec: OffsetSpec) -> Offsets:
     """The offset in each partition that answers ``spec``; the end where none does."""
     partitions = range(partition_count(settings, topic))
@@ -61,13 +71,12 @@ def ensure_topic(settings: Settings, topic: str, partitions: int) -> None:
         KafkaException: the brokers refuse.
     """
     admin = _admin(settings.kafka.bootstrap_servers)
-    try:
-        existing = partition_count(settings, topic)
-    except RefusedError:
+    if not exists(settings, topic):
         log.info("making the topic %s with %d partitions", topic, partitions)
         made = admin.create_topics([NewTopic(topic, num_partitions=partitions)])
         _settle(made[topic], KafkaError.TOPIC_ALREADY_EXISTS)
         return
+    existing = partition_count(settings, topic)
     if existing < partitions:
         log.info("the topic %s grows from %d to %d partitions", topic, existing, partitions)
         grown = admin.create_partitions([NewPartitions(topic, partitions)])

@@ -3,6 +3,7 @@
 import json
 import logging
 from dataclasses import asdict
+from typing import Any
 
 from prometheus_client import Counter, Gauge, start_http_server
 
@@ -45,6 +46,23 @@ def publish(balance: Balance, topic: str, seconds: float) -> None:
             )
     except Exception:
         log.exception("the balance of a batch of %s could not be published", topic)
+
+
+def publish_lag(topic: str, progress: dict[str, Any] | None) -> None:
+    """Sets the lag from Spark's progress report of a query. Never fails a query."""
+    try:
+        if progress and progress["sources"]:
+            source = progress["sources"][0]
+            latest, read = (_offsets(source[name], topic) for name in ("latestOffset", "endOffset"))
+            behind = sum(offset - read.get(partition, 0) for partition, offset in latest.items())
+            LAG_RECORDS.labels(topic).set(behind)
+    except Exception:
+        log.exception("the lag of %s could not be published", topic)
+
+
+def _offsets(text: Any, topic: str) -> dict[str, int]:
+    found = json.loads(text) if isinstance(text, str) else text
+    return dict((found or {}).get(topic, {}))
 
 
 def serve(port: int) -> None:

@@ -16,7 +16,7 @@ class Reason(StrEnum):
     """A field is there, but of another type than the schema's: a producer and the schema differ."""
 
     OUT_OF_RANGE = "out_of_range"
-    """The right type, too large or too precise for its column: widen the column, then replay."""
+    """The right type, too large or too precise for its column: the column is too narrow."""
 
     MISSING_FIELD = "missing_field"
     """Absent or null where the schema says NOT NULL: relax the schema or mend the producer."""
@@ -26,6 +26,3 @@ class Reason(StrEnum):
 
     NULL_KEY = "null_key"
     """The record has no key where one must say which row is meant."""
-
-    NULL_VALUE = "null_value"
-    """The record has no value (a tombstone) where nothing can be deleted."""

@@ -5,9 +5,11 @@ import json
 from pyspark.sql import DataFrame, SparkSession
 
 from .batch import Offsets, offsets_from_json, offsets_to_json
-from .kafka import spark_options
+from .kafka import partition_count, spark_options
 from .settings import Settings, Topic
 
+EARLIEST = -2
+"""Spark's word for the oldest offset of a partition."""
 FETCH = {
     # The default, 500 records a poll, makes reading a third slower.
     "kafka.max.poll.records": "10000",
@@ -26,7 +28,9 @@ def read_stream(spark: SparkSession, topic: Topic) -> DataFrame:
     kafka = topic.settings.kafka
     starting = kafka.starting_offsets
     if starting not in ("earliest", "latest"):
-        starting = _by_topic(topic.name, offsets_from_json(json.loads(starting)))
+        given = offsets_from_json(json.loads(starting))
+        partitions = range(partition_count(topic.settings, topic.name))
+        starting = _by_topic(topic.name, {p: given.get(p, EARLIEST) for p in partitions})
     return (
         spark.readStream.format("kafka")
         .options(**spark_options(topic.settings), **FETCH)
@@ -42,7 +46,14 @@ def read_stream(spark: SparkSession, topic: Topic) -> DataFrame:
 def read_range(
     spark: SparkSession, settings: Settings, topic: str, start: Offsets, end: Offsets
 ) -> DataFrame:
-    """The *records* of a topic between two positions; ``end`` is not included."""
+    """The *records* of a topic between two positions; ``end`` is not included.
+
+    Of a partition that ``end`` leaves out, nothing is read; of one that just ``start`` leaves out,
+    all from offset 0 on. Spark wants every partition named.
+    """
+    partitions = range(partition_count(settings, topic))
+    end = {p: end.get(p, start.get(p, 0)) for p in partitions}
+    start = {p: start.get(p, 0) for p in partitions}
     return (
         spark.read.format("kafka")
         .options(**spark_options(settings), **FETCH)

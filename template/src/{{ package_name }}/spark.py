@@ -25,19 +25,18 @@ def jar_paths() -> list[str]:
     return jars
 
 
-def start_session(name: str, master: str | None = None) -> SparkSession:
+def start_session(name: str, master: str = "local[*]") -> SparkSession:
     """The session that every query of this process shares.
+
+    ``spark-submit`` has a master of its own, which wins over ``master``.
 
     Raises:
         SettingsError: the jars are missing.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
-    if "SPARK_MASTER" not in os.environ and master is None:
-        master = "local[*]"
-    if master is not None:
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # which spark-submit sets
         builder = builder.master(master)
-    if master is not None and master.startswith("local"):
         # Left to itself, Spark may pick an address that its own executor cannot reach.
         builder = builder.config("spark.driver.host", "127.0.0.1")
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1")

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
-from . import binding, source
+from . import binding, metrics, source
 from .batch import Batch
 from .checkpoint import Checkpoint
 from .decoding import decode_records
@@ -19,7 +19,7 @@ from .pipeline import ingest
 from .rows import accepted_rows
 from .schema import read_schema
 from .settings import Settings, Topic
-from .shapes import COORDINATES, RECORDS
+from .shapes import RECORDS, RESERVED
 from .transform import transform
 
 POLL_S = 0.2
@@ -75,8 +75,12 @@ class Stream:
         return query is None or not query.isActive or not query.status["isTriggerActive"]
 
 
-def run(spark: SparkSession, settings: Settings, stopping: threading.Event, rebind: bool) -> None:
+def run(
+    spark: SparkSession, settings: Settings, stopping: threading.Event, rebind: list[str]
+) -> None:
     """Ingests every topic until ``stopping`` is set, a query ends, or all is read (availableNow).
+
+    ``rebind`` names topics of which whatever a start-up check would refuse is accepted.
 
     Raises:
         RefusedError: a start-up check said no; no query was started.
@@ -84,7 +88,8 @@ def run(spark: SparkSession, settings: Settings, stopping: threading.Event, rebi
         BreakerTripped: too many records of a batch were rejected; that batch is complete.
     """
     streams = [
-        _prepare(spark, settings.topic_settings(name), stopping, rebind) for name in settings.topics
+        _prepare(spark, settings.topic_settings(name), stopping, name in rebind)
+        for name in settings.topics
     ]
     try:
         for stream in streams:
@@ -97,22 +102,21 @@ def run(spark: SparkSession, settings: Settings, stopping: threading.Event, rebi
 
 
 def row_columns(spark: SparkSession, topic: Topic, fields: StructType) -> StructType:
-    """The columns that the table gets: the record's and the coordinates, after ``transform``.
+    """The columns that the table gets: what ``transform`` makes of the rows, all nullable.
 
     Raises:
-        RefusedError: ``transform`` dropped coordinates.
+        RefusedError: ``transform`` drops columns that the pipeline needs.
     """
     no_records = spark.createDataFrame([], RECORDS)
     rows = accepted_rows(decode_records(no_records, topic, fields))
     columns = transform(topic.name, rows).schema
-    missing = [name for name in COORDINATES.fieldNames() if name not in columns.fieldNames()]
+    missing = sorted(RESERVED - set(columns.fieldNames()))
     if missing:
         raise RefusedError(
             f"transform.py drops {missing} from the rows of {topic.name}. Nothing was written. "
-            'They say where a row came from; keep them: rows.select("your", "columns", "_topic", '
-            '"_partition", "_offset", "_timestamp")'
+            f"They are the pipeline's own; select them beside yours: {sorted(RESERVED)}"
         )
-    return columns
+    return StructType([StructField(c.name, c.dataType) for c in columns if c.name != "_deleted"])
 
 
 def _prepare(spark: SparkSession, topic: Topic, stopping: threading.Event, rebind: bool) -> Stream:
@@ -145,6 +149,9 @@ def _watch(streams: list[Stream], stopping: threading.Event) -> None:
         ended = [stream for stream in streams if stream.query and not stream.query.isActive]
         if len(ended) == len(streams) or any(_error(stream) for stream in ended):
             return
+        for stream in streams:
+            if stream.query:
+                metrics.publish_lag(stream.topic.name, stream.query.lastProgress)
         time.sleep(POLL_S)
 
 

@@ -1,0 +1,128 @@
+"""A rendered repository that runs: its jars fetched, its package and its tests' broker at hand."""
+
+import fcntl
+import hashlib
+import importlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import prometheus_client
+
+from rendering import render
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "template-tests"
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A rendered repository, its package imported here and in Spark's workers.
+
+    What it imports has no types here: there is no such package before a test has made it.
+    """
+
+    path: Path
+    package: str
+    jars: Path
+
+    def module(self, name: str) -> Any:
+        """A module of its package."""
+        return importlib.import_module(f"{self.package}.{name}")
+
+    def support(self, name: str) -> Any:
+        """A module of its ``tests/support``; of several repositories, the first one's."""
+        return importlib.import_module(f"tests.support.{name}")
+
+    def settings(
+        self, folder: Path, bootstrap_servers: str, topic: str, ddl: str, **changes: Any
+    ) -> Any:
+        """Its settings for one topic that exists, with table, checkpoint and schema in *folder*.
+
+        A dictionary among *changes* changes a section, anything else replaces a setting.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{topic}.ddl").write_text(ddl)
+        general: dict[str, Any] = {
+            "name": topic,
+            "topics": [topic],
+            "trigger": "availableNow",
+            "checkpoint_location": str(folder / "checkpoints"),
+            "schemas": folder,
+            "kafka": {"bootstrap_servers": bootstrap_servers},
+            "table": {"location": str(folder / "tables")},
+        }
+        for name, value in changes.items():
+            section = general.get(name)
+            general[name] = section | value if isinstance(section, dict) else value
+        return self.module("settings").Settings(**general)
+
+    def environment(self, settings: Any) -> dict[str, str]:
+        """What gives a process of its own the same settings."""
+        given = settings.model_dump(mode="json", exclude_none=True)
+        texts = {name: v if isinstance(v, str) else json.dumps(v) for name, v in given.items()}
+        ours = {f"PIPELINE_{name.upper()}": text for name, text in texts.items()}
+        source = {"PYTHONPATH": str(self.path / "src"), "PIPELINE_JARS": str(self.jars)}
+        return {**os.environ, **source, **ours}
+
+
+def render_to_run(folder: Path, name: str, **answers: Any) -> Repository:
+    """Renders a variant under *folder* as the project *name* and makes it ready to run.
+
+    Call it for every variant of a process before the first Spark session there: the workers get
+    their import path from the environment that the session starts in.
+    """
+    path = render(folder / name, project_name=name, **answers)
+    repository = Repository(path, name.replace("-", "_"), _jars(path))
+    sys.path[:0] = [str(path / "src"), str(path)]
+    sources = [str(path / "src"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sources))
+    os.environ["PIPELINE_JARS"] = str(repository.jars)
+    _import_metrics(repository.package)
+    return repository
+
+
+def _import_metrics(package: str) -> None:
+    """Two packages in one process name the same counters, so each gets a registry of its own."""
+    registry = prometheus_client.CollectorRegistry()
+    kinds = {
+        name: partial(getattr(prometheus_client, name), registry=registry)
+        for name in ("Counter", "Gauge")
+    }
+    with mock.patch.multiple(prometheus_client, **kinds):
+        importlib.import_module(f"{package}.metrics")
+
+
+def _jars(repository: Path) -> Path:
+    """The jars that ``make jars`` fetches, in a folder that all variants with the same share."""
+    listed = (repository / "jars.xml").read_bytes()
+    folder = CACHE / f"jars-{hashlib.sha256(listed).hexdigest()[:12]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # other test processes would fetch them too
+        if not (folder / ".resolved").exists():
+            _fetch(repository, folder)
+    return folder
+
+
+def _fetch(repository: Path, folder: Path) -> None:
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    [ivy] = Path((spec.submodule_search_locations or [])[0]).glob("jars/ivy-*.jar")
+    java = f"{os.environ['JAVA_HOME']}/bin/java" if os.environ.get("JAVA_HOME") else "java"
+    options = {
+        "-settings": "ivysettings.xml",
+        "-ivy": "jars.xml",
+        "-confs": "default",
+        "-retrieve": f"{folder}/[artifact]-[revision].[ext]",
+    }
+    command = [java, "-jar", str(ivy), *(word for option in options.items() for word in option)]
+    done = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    (folder / ".resolved").touch()
