@@ -1,6 +1,6 @@
 # `make help` lists what there is. Each target sets up what it needs.
 
-# The broker of `make demo` and `make test`: container, jvm, or host:port; unset, a container where Docker runs, else a JVM.
+# The broker of `make demo` and `make test`: container, jvm, or host:port. Unset: a container with Docker, else a JVM.
 KAFKA_BROKER ?=
 export KAFKA_BROKER
 
@@ -9,8 +9,11 @@ export PATH := $(PATH):$(CURDIR)/.tools/bin
 
 BIN = .venv/bin
 DEMO = .demo/orders-pipeline
-# A file keeps to one worker, since its tests share what was rendered and the broker.
-PYTEST = $(BIN)/python -m pytest -n 2 --dist loadfile
+# A file keeps to one process, but for tests that are marked to be spread (tests/conftest.py).
+PYTEST = $(BIN)/python -m pytest -n 2 --dist loadgroup
+# The files that run a product against a broker; they take longest, so they begin. The others need none.
+PRODUCTS = $(shell grep -lE '^(from|import) running' tests/test_*.py)
+QUICK = $(filter-out $(PRODUCTS),$(wildcard tests/test_*.py))
 pinned = $(shell sed -n 's/^$(1): "\{0,1\}\([^"]*\)"\{0,1\}$$/\1/p' hooks/matrix.yml)
 
 .DEFAULT_GOAL := help
@@ -38,16 +41,16 @@ setup: tools .venv/.complete ## uv, a Java runtime and the packages, where they 
 
 demo: setup ## the default pipeline: rendered, a real broker, good and bad records, the table
 	@mkdir -p $(DEMO)
-	@find $(DEMO) -mindepth 1 -maxdepth 1 ! -name .venv ! -name jars -exec rm -rf {} +
+	@find $(DEMO) -mindepth 1 -maxdepth 1 ! -name .venv ! -name uv.lock ! -name jars -exec rm -rf {} +
 	@echo "Rendering the default pipeline into $(DEMO)/"
-	@$(BIN)/copier copy --quiet --defaults --overwrite --vcs-ref HEAD . $(DEMO)
+	@PYTHONWARNINGS=ignore $(BIN)/copier copy --quiet --defaults --overwrite --vcs-ref HEAD . $(DEMO)
 	@$(MAKE) --no-print-directory -C $(DEMO) demo
 
 test: setup ## every test; those of the products start a broker
-	@$(PYTEST)
+	@$(PYTEST) $(PRODUCTS) $(QUICK)
 
 test-quick: setup ## the tests that need no broker
-	@$(PYTEST) --ignore-glob='*/test_products*'
+	@$(PYTEST) $(QUICK)
 
 lint: setup ## lint, format, types
 	@$(BIN)/ruff check .

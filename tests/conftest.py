@@ -1,4 +1,4 @@
-"""Options of the tests."""
+"""How the tests are spread over processes, and their options."""
 
 import pytest
 
@@ -10,3 +10,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the golden trees anew instead of comparing with them; review the difference",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declares the marker ``spread``."""
+    config.addinivalue_line("markers", "spread: shares nothing, so that any process may run it")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keeps a file's tests in one process, since they share what was rendered and a broker."""
+    for item in items:
+        if not item.get_closest_marker("spread"):
+            item.add_marker(pytest.mark.xdist_group(item.path.name))

@@ -142,9 +142,7 @@ def _events(flights: pd.DataFrame, chance: np.random.Generator) -> pd.DataFrame:
 
     corrections = flights[corrected].assign(steady=moved[corrected], lag=0)
     corrections["sent"] += chance.integers(1, 12, len(corrections)) * HOUR_MS
-    corrections["home"] = (
-        corrections["home"] + corrections["steady"].astype("uint64")
-    ) % PARTITIONS
+    corrections["home"] = (corrections["home"] + corrections["steady"]) % PARTITIONS
 
     deletes = flights[cancelled].assign(what="delete", lag=0)
     deletes["sent"] += 2 * HOUR_MS

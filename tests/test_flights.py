@@ -87,7 +87,7 @@ def run_with_a_crash(
         publish(balance, topic, seconds)
 
     def run() -> None:
-        repository.module("streams").run(spark, settings, threading.Event(), False)
+        repository.module("streams").run(spark, settings, threading.Event(), rebind=[])
 
     monkeypatch.setattr(repository.module("metrics"), "publish", keep)
     module, function = crash_in
@@ -150,7 +150,6 @@ def test_upsert_is_what_pandas_computes_after_a_crash_between_rows_and_dead_lett
         tmp_path,
         ("dead_letters", "send"),
         monkeypatch,
-        decode={"key_format": "json"},
     )
 
     assert_same_rows(run.table, sent.table_of_newest())

@@ -22,7 +22,6 @@ from rendering import ROOT, Answers, snapshot
 # Above any real release, since copier updates to the highest.
 THIS, NEXT = "v1000.0.0", "v1000.1.0"
 PACKAGE = "src/orders_pipeline"
-TEMPLATE_PACKAGE = "template/src/{{ package_name }}"
 YOURS: list[str] = yaml.safe_load((ROOT / "copier.yml").read_text())["_skip_if_exists"]
 UPSERT: Answers = {"write_mode": "upsert", "key_columns": ["id"]}
 MARKERS = ("<<<<<<<", ">>>>>>>")
@@ -48,7 +47,7 @@ def earlier() -> list[str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _identity() -> Iterator[None]:
-    """A name and a machine's own git settings that no test depends on."""
+    """An author for commits; a machine's own settings of git change nothing."""
     with pytest.MonkeyPatch.context() as patch:
         for role in ("AUTHOR", "COMMITTER"):
             patch.setenv(f"GIT_{role}_NAME", "Test")

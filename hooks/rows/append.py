@@ -26,7 +26,7 @@ def make_tombstone_decoder(topic: Topic, fields: pa.Schema) -> Callable[[pa.Arra
     A tombstone makes no row and is counted as skipped; a record with neither key nor value is
     nobody's tombstone and is rejected.
     """
-    row_type = pa.struct(list(fields))
+    row_type = pa.struct([field.with_nullable(True) for field in fields])
 
     def decode_tombstones(keys: pa.Array) -> Decoded:
         nothing = pa.nulls(len(keys), pa.string())

@@ -39,15 +39,20 @@ def _runner(
         decode_values = make_decoder(fields, unknown_fields)
         decode_tombstones = make_tombstone_decoder(topic, fields)
         for batch in batches:
-            decoded = decode_values(batch.column("value"))
+            decoded = _as_columns(decode_values(batch.column("value")), shape)
             deleted = batch.column("value").is_null()
             if deleted.true_count:
                 tombstones = decode_tombstones(batch.column("key").filter(deleted))
-                decoded = _merged(decoded, tombstones, deleted)
+                decoded = _merged(decoded, _as_columns(tombstones, shape), deleted)
             yield _assembled(batch, decoded, deleted, shape)
 
     run(iter(()))  # what the schema makes impossible is refused here, before any task starts
     return run
+
+
+def _as_columns(decoded: Decoded, shape: pa.Schema) -> Decoded:
+    """The same under the table's names, all nullable (``table_columns``): the same layout."""
+    return decoded._replace(rows=decoded.rows.view(shape.field("record").type))
 
 
 def _merged(decoded: Decoded, tombstones: Decoded, deleted: pa.BooleanArray) -> Decoded:
@@ -77,8 +82,7 @@ def _assembled(
         )
     columns = [
         *(batch.column(name) for name in ("topic", "partition", "offset", "timestamp")),
-        # The same layout under the table's names (see table_columns).
-        decoded.rows.view(shape.field("record").type),
+        decoded.rows,
         deleted,
         reject,
     ]

@@ -1,0 +1,119 @@
+"""Every variant as its user has it: its own tests, against a real broker; its image, once.
+
+A variant's own tests (``template/tests``) send good, bad, duplicate, late and null records, crash
+in each gap between the effects of a batch, and count what its guarantee says. Variants for the
+Spark that is installed here run in this environment; the others in one of their own, by
+``make test``, as their users do.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rendering import MATRIX, name_of, render, variants
+from running import render_to_run
+
+HERE = next(iter(MATRIX["spark"]))
+"""The Spark version of this environment: the default one."""
+OTHERS = [version for version in MATRIX["spark"] if version != HERE]
+TIMEOUT_S = 1500
+
+
+def run(command: list[str], folder: Path, **environment: str) -> str:
+    """Runs a command in a rendered repository and returns what it printed."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-8000:]
+    return done.stdout
+
+
+def summary(printed: str) -> str:
+    """The line in which pytest says how many tests passed; none may be skipped."""
+    lines = [line for line in printed.splitlines() if re.search(r"\d+ passed", line)]
+    assert lines, printed[-8000:]
+    assert "skipped" not in lines[-1], printed[-8000:]
+    return lines[-1]
+
+
+@pytest.mark.spread
+@pytest.mark.parametrize(
+    "answers", [v for v in variants() if v["spark_version"] == HERE], ids=name_of
+)
+def test_own_tests_pass_in_every_variant(answers: dict[str, Any], tmp_path: Path) -> None:
+    """Run: pytest in the rendered repository. Expected: all pass, none is skipped."""
+    repository = render_to_run(tmp_path, "variant", **answers)
+    printed = run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
+        repository.path,
+        PYTHONPATH=str(repository.path / "src"),
+        PIPELINE_JARS=str(repository.jars),
+    )
+    print(name_of(answers), summary(printed))
+
+
+@pytest.mark.spread
+@pytest.mark.parametrize("version", OTHERS)
+def test_make_test_passes_as_a_user_runs_it(version: str, tmp_path: Path) -> None:
+    """Run: make test, nothing before it, for a Spark that is not installed here."""
+    repository = render(tmp_path / "variant", spark_version=version)
+    run(["git", "init", "--quiet"], repository)
+    printed = run(["make", "test"], repository)
+    print(version, summary(printed))
+
+
+@pytest.mark.spread
+def test_image_ingests_and_ends_with_0_on_sigterm(tmp_path: Path) -> None:
+    """Run: make image, then the image against a broker, as a user that is not root.
+
+    Expected: the rows are in the table, and SIGTERM to its PID 1 ends it with exit code 0.
+    """
+    if not has_docker():
+        assert not os.environ.get("CI"), "no Docker engine in CI"
+        pytest.skip("not run: no Docker engine, so no image was built")
+    repository = render_to_run(tmp_path, "imaged", trigger="1 seconds")
+    run(["git", "init", "--quiet"], repository.path)
+    run(["make", "image", "DOCKER_BUILD_OPTIONS=--network=host"], repository.path)
+    topics = repository.support("topics")
+    with repository.support("broker").start_broker() as broker:
+        topics.create_topic(broker.bootstrap_servers, "orders")
+        value = b'{"id": "a", "occurred_at": "2026-01-01T00:00:00Z"}'
+        topics.produce(broker.bootstrap_servers, "orders", [(b"a", value), (b"b", b"{bad")])
+        container = run(
+            ["docker", "run", "--detach", "--network=host", "--env"]
+            + [f"PIPELINE_KAFKA__BOOTSTRAP_SERVERS={broker.bootstrap_servers}", "imaged"],
+            repository.path,
+        ).strip()
+        try:
+            topics.wait_until(
+                lambda: '"written": 1' in run(["docker", "logs", container], repository.path),
+                180,
+                "the container writes its row",
+            )
+            assert run(["docker", "exec", container, "id", "-u"], repository.path).strip() != "0"
+            run(["docker", "stop", "--time", "60", container], repository.path)
+            state = ["docker", "inspect", "--format", "{{.State.ExitCode}}", container]
+            assert run(state, repository.path).strip() == "0"
+        finally:
+            run(["docker", "rm", "--force", container], repository.path)
+
+
+def has_docker() -> bool:
+    """True where a Docker engine answers."""
+    try:
+        return not subprocess.run(["docker", "info"], capture_output=True, check=False).returncode
+    except FileNotFoundError:
+        return False
