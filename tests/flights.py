@@ -104,12 +104,13 @@ def make(seed: int = 13) -> Flights:
     coordinates = events[["_partition", "moment"]].to_numpy().tolist()
     whats = events["what"].tolist()
     for row, what, (partition, moment) in zip(_rows(events), whats, coordinates, strict=True):
-        key: bytes | None = msgspec.json.encode({name: row[name] for name in KEY})
+        own_key = msgspec.json.encode({name: row[name] for name in KEY})
+        key: bytes | None = own_key
         value = None if what == "delete" else msgspec.json.encode(row)
         reason = None
         if what == "spoiled":
             kind = kinds[len(records) % len(kinds)]
-            key, value, reason = *SPOILED[kind](key, row, spoil), kind.split()[0]
+            key, value, reason = *SPOILED[kind](own_key, row, spoil), kind.split()[0]
         records.append((key, value, None, partition, moment))
         reasons.append(reason)
     return Flights(events, records, reasons)
@@ -144,10 +145,13 @@ def _events(flights: pd.DataFrame, chance: np.random.Generator) -> pd.DataFrame:
     corrections["sent"] += chance.integers(1, 12, len(corrections)) * HOUR_MS
     corrections["home"] = (corrections["home"] + corrections["steady"]) % PARTITIONS
 
+    # At once or two months later, when the flight has long been in the table.
+    until = chance.choice([2, 24 * 60], count) * HOUR_MS
     deletes = flights[cancelled].assign(what="delete", lag=0)
-    deletes["sent"] += 2 * HOUR_MS
-    back = flights[cancelled & (chance.random(count) < 0.3)].assign(lag=0, dest="???")
-    back["sent"] += 5 * HOUR_MS
+    deletes["sent"] += until[cancelled]
+    returned = cancelled & (chance.random(count) < 0.3)
+    back = flights[returned].assign(lag=0, dest="???")
+    back["sent"] += until[returned] + 3 * HOUR_MS
     unknown = flights.sample(200, random_state=1).assign(
         what="delete", lag=0, carrier="ZZ", steady=False
     )

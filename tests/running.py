@@ -95,7 +95,7 @@ def _import_metrics(package: str) -> None:
         name: partial(getattr(prometheus_client, name), registry=registry)
         for name in ("Counter", "Gauge")
     }
-    with mock.patch.multiple(prometheus_client, **kinds):
+    with mock.patch.multiple(prometheus_client, **kinds):  # type: ignore[call-overload]
         importlib.import_module(f"{package}.metrics")
 
 

@@ -45,6 +45,7 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
         RefusedError: they do not belong together; nothing was written.
     """
     checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)
+    topic_id = kafka.topic_id(topic.settings, topic.name)
     found = _read(checkpoint)
     commits = table.commits(spark, topic)
     problem = find_problem(spark, topic)
@@ -55,7 +56,7 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
     table_id = table.identity(spark, topic)
     table.prepare(spark, topic, columns)
     now = Binding(
-        topic_id=kafka.topic_id(topic.settings, topic.name),
+        topic_id=topic_id,
         table_id=str(table.identity(spark, topic)),
         table_settings=_table_settings(topic),
         table_version=commits[0].version if commits else 0,

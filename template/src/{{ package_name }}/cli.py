@@ -80,16 +80,24 @@ def _compact(settings: Settings, options: argparse.Namespace) -> int:
 
 def _offsets(topic: Topic, offsets: str | None, time: str | None) -> Offsets | None:
     if offsets:
-        return offsets_from_json(json.loads(offsets))
+        try:
+            return offsets_from_json(json.loads(offsets))
+        except (ValueError, AttributeError):
+            example = '{"0": 120, "1": 98}'
+            raise SettingsError(f"{offsets!r} is not offsets. Write them as {example}") from None
     if time:
         return kafka.offsets_at(topic.settings, topic.name, kafka.at_time(_milliseconds(time)))
     return None
 
 
 def _milliseconds(time: str) -> int:
-    moment = datetime.fromisoformat(time)
+    try:
+        moment = datetime.fromisoformat(time)
+    except ValueError:
+        moment = datetime.min
     if moment.tzinfo is None:
-        raise SettingsError(f"{time!r} has no time zone. Write for example: 2026-01-31T08:00+00:00")
+        example = "2026-01-31T08:00+00:00"
+        raise SettingsError(f"{time!r} is not a time with a zone. Write for example: {example}")
     return round(moment.timestamp() * 1000)
 
 

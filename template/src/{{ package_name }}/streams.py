@@ -4,7 +4,7 @@ import hashlib
 import logging
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -43,11 +43,14 @@ class Stream:
     query: StreamingQuery | None = None
     failure: BaseException | None = None
     """What ``ingest`` raised, as it was before Spark wrapped it."""
-    batches: int = field(default=0)
+    ended_early: bool = False
+    """The query ended because it was asked to, before a batch that it had planned."""
+    batches: int = 0
 
     def process(self, records: DataFrame, batch_id: int) -> None:
         """Spark's ``foreachBatch`` function."""
         if self.stopping.is_set():
+            self.ended_early = True
             raise Stopped
         try:
             ingest(records, self._batch(batch_id), self.topic, self.fields)
@@ -171,7 +174,7 @@ def _stop(streams: list[Stream]) -> None:
 def _raise_failure(streams: list[Stream]) -> None:
     for stream in streams:
         error = stream.failure or _error(stream)
-        if error is None or (stream.query and "Stopped" in str(error)):
+        if error is None or (stream.ended_early and stream.failure is None):
             continue
         if isinstance(error, PipelineError):
             raise error
