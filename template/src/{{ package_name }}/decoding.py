@@ -12,7 +12,7 @@ from .decode import Decoded, make_decoder
 from .rows import make_tombstone_decoder
 from .schema import table_columns
 from .settings import Topic
-from .shapes import RECORDS, decoded_shape
+from .shapes import decoded_shape
 
 
 def decode_records(records: DataFrame, topic: Topic, fields: StructType) -> DataFrame:
@@ -27,7 +27,7 @@ def decode_records(records: DataFrame, topic: Topic, fields: StructType) -> Data
     """
     shape = decoded_shape(table_columns(fields))
     run = _runner(topic, arrow_schema(fields), arrow_schema(shape))
-    return records.select(*RECORDS.fieldNames()).mapInArrow(run, shape)
+    return records.mapInArrow(run, shape)
 
 
 def _runner(
@@ -46,7 +46,7 @@ def _runner(
                 decoded = _merged(decoded, _as_columns(tombstones, shape), deleted)
             yield _assembled(batch, decoded, deleted, shape)
 
-    run(iter(()))  # what the schema makes impossible is refused here, before any task starts
+    list(run(iter(())))  # what the schema makes impossible is refused here, before any task starts
     return run
 
 

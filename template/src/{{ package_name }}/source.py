@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from .batch import Offsets, offsets_from_json, offsets_to_json
 from .kafka import partition_count, spark_options
 from .settings import Settings, Topic
+from .shapes import RECORDS
 
 EARLIEST = -2
 """Spark's word for the oldest offset of a partition."""
@@ -40,6 +41,7 @@ def read_stream(spark: SparkSession, topic: Topic) -> DataFrame:
         .option("maxRecordsPerPartition", kafka.max_records_per_partition)
         .option("failOnDataLoss", "true")
         .load()
+        .select(*RECORDS.fieldNames())
     )
 
 
@@ -62,6 +64,7 @@ def read_range(
         .option("endingOffsets", _by_topic(topic, end))
         .option("failOnDataLoss", "true")
         .load()
+        .select(*RECORDS.fieldNames())
     )
 
 

@@ -53,7 +53,9 @@ class Stream:
             self.ended_early = True
             raise Stopped
         try:
-            ingest(records, self._batch(batch_id), self.topic, self.fields)
+            batch = self._batch(batch_id)
+            log.info("batch %d of %s, up to %s", batch.id, self.topic.name, batch.ends)
+            ingest(records, batch, self.topic, self.fields)
         except BreakerTripped as tripped:
             self.failure = tripped  # the batch is complete: Spark commits it, then all stop
             self.stopping.set()
