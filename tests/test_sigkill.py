@@ -63,7 +63,7 @@ class Traffic:
         produce = self.repository.support("topics").produce
         number = 0
         while True:
-            records = [
+            records: list[tuple[bytes, bytes, list[Any], int]] = [
                 (b"key", value(each), [], each % PARTITIONS) for each in range(number, number + 100)
             ]
             produce(self.broker, self.topic, records)
@@ -168,7 +168,7 @@ class Chain:
         topics = self.repository.support("topics")
         names = ["__connect.errors.partition", "__connect.errors.offset"]
         return Counter(
-            tuple(int(letter.headers[name]) for name in names)
+            (int(letter.headers[names[0]]), int(letter.headers[names[1]]))
             for letter in topics.read_topic(self.broker, f"{self.topic}.DLT")
         )
 
@@ -185,7 +185,12 @@ class Chain:
         job = subprocess.Popen(
             [sys.executable, "-m", "tests.support.job", "run"],
             cwd=self.repository.path,
-            env={**environment, "SPARK_LOCAL_DIRS": str(self.folder)},
+            # A JVM that lives for seconds is better off without the slow compiler.
+            env={
+                **environment,
+                "SPARK_LOCAL_DIRS": str(self.folder),
+                "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            },
             stdout=subprocess.DEVNULL,
             stderr=log.open("w"),
             start_new_session=True,

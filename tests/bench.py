@@ -1,0 +1,349 @@
+"""`make bench`: what a product does in a second, beside the same work in plain Spark, as ratios.
+
+Everything runs in one process on one topic, each contender twice and in turn; the second run
+counts, since a JVM that has just started is half as fast. A run's time is that of its batches, as
+Spark's own progress reports give it, not that of starting. A table that is not right ends the bench.
+
+The contenders read the same records in batches of the same size and write the same columns, the
+coordinates among them. What plain Spark does otherwise is what people write, with Spark's and
+Delta's own defaults (``spark.sql.shuffle.partitions`` 200, ``snapshotPartitions`` 50, 500 records a
+poll):
+
+append   ``from_json`` and Delta's own append stream: no dead letters, no balance, and a record that
+         cannot be read becomes a row of nulls
+upsert   ``from_json``, then in ``foreachBatch``: persist, ``row_number`` over the key, keep the
+         first, MERGE with update all and insert all: no deletes, and an older record wins over a
+         newer one that an earlier batch brought
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from rendering import ROOT
+from running import Repository, render_to_run
+
+DDL = (
+    "id BIGINT NOT NULL, occurred_at TIMESTAMP NOT NULL, customer STRING, amount DOUBLE, "
+    "quantity INT, note STRING"
+)
+COORDINATES = ["topic AS _topic", "partition AS _partition", "offset AS _offset"]
+VALUE_BYTES = 160
+PARTITIONS = 2
+RUNS = 2
+UPSERT_BATCHES = 4
+
+
+class Result(NamedTuple):
+    """A line of the table."""
+
+    what: str
+    ours: str
+    beside: str
+    ratio: str
+    reach: str
+
+
+@dataclass
+class Stopwatch(StreamingQueryListener):
+    """Adds up the time that batches take."""
+
+    seconds: float = 0
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None: ...
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        self.seconds += event.progress.batchDuration / 1000
+
+    def onQueryIdle(self, event: Any) -> None: ...
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None: ...
+
+
+@dataclass
+class Bench:
+    """One broker, one Spark session and what is measured in them."""
+
+    spark: SparkSession
+    broker: str
+    folder: Path
+    records: int
+    append: Repository
+    upsert: Repository
+    keys: int
+    _runs: int = field(default=0)
+
+    def ours(self, repository: Repository, topic: str, batch: int) -> float:
+        """Runs a product over a topic; returns the seconds that its batches took."""
+        folder = self._new_folder()
+        kafka = {"max_offsets_per_trigger": batch}
+        settings = repository.settings(folder, self.broker, topic, DDL, kafka=kafka)
+        watch = Stopwatch()
+        self.spark.streams.addListener(watch)
+        repository.module("streams").run(self.spark, settings, threading.Event(), rebind=[])
+        self._check(settings.topic_settings(topic).location, repository is self.upsert)
+        self.spark.streams.removeListener(watch)
+        return watch.seconds
+
+    def plain_append(self, topic: str, batch: int) -> float:
+        """The same into a table by Delta's own stream, with nothing set."""
+        spark, folder = self.spark.newSession(), self._new_folder()
+        rows = self._plain_rows(spark, topic, batch)
+        writer = rows.writeStream.format("delta").option("checkpointLocation", f"{folder}/state")
+        return self._drained(spark, writer.option("path", f"{folder}/table"), folder, False)
+
+    def plain_upsert(self, topic: str, batch: int) -> float:
+        """The textbook's ``foreachBatch``, with nothing set."""
+        spark, folder = self.spark.newSession(), self._new_folder()
+        rows = self._plain_rows(spark, topic, batch)
+        DeltaTable.create(spark).location(f"{folder}/table").addColumns(rows.schema).execute()
+        by_key = Window.partitionBy("id").orderBy(F.col("_offset").desc())
+
+        def merge(records: DataFrame, batch_id: int) -> None:
+            records = records.persist()
+            newest = records.withColumn("nth", F.row_number().over(by_key)).where("nth = 1")
+            (
+                DeltaTable.forPath(records.sparkSession, f"{folder}/table")
+                .alias("held")
+                .merge(newest.drop("nth").alias("row"), "held.id = row.id")
+                .whenMatchedUpdateAll()
+                .whenNotMatchedInsertAll()
+                .execute()
+            )
+            records.unpersist()
+
+        writer = rows.writeStream.option("checkpointLocation", f"{folder}/state")
+        return self._drained(spark, writer.foreachBatch(merge), folder, True)
+
+    def _plain_rows(self, spark: SparkSession, topic: str, batch: int) -> DataFrame:
+        return (
+            spark.readStream.format("kafka")
+            .option("kafka.bootstrap.servers", self.broker)
+            .option("subscribe", topic)
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", batch)
+            .load()
+            .withColumn("record", F.from_json(F.col("value").cast("string"), DDL))
+            .selectExpr("record.*", *COORDINATES, "timestamp AS _timestamp")
+        )
+
+    def _drained(self, spark: SparkSession, writer: Any, folder: Path, upsert: bool) -> float:
+        watch = Stopwatch()
+        spark.streams.addListener(watch)
+        writer.trigger(availableNow=True).start().awaitTermination()
+        self._check(f"{folder}/table", upsert)
+        spark.streams.removeListener(watch)
+        return watch.seconds
+
+    def _check(self, table: str, upsert: bool) -> None:
+        held = self.spark.read.format("delta").load(table).count()
+        expected = self.keys if upsert else self.records
+        assert held in (expected, expected - self.records // 100), f"{held} rows, not {expected}"
+
+    def _new_folder(self) -> Path:
+        self._runs += 1
+        return self.folder / f"run-{self._runs}"
+
+
+def compared(contenders: dict[str, Callable[[], float]]) -> dict[str, float]:
+    """Each contender's seconds in its last run; they take turns."""
+    seconds: dict[str, float] = {}
+    for nth in range(1, RUNS + 1):
+        for name, run in contenders.items():
+            seconds[name] = run()
+            say(f"  {name}, run {nth} of {RUNS}: {seconds[name]:.1f} s")
+    return seconds
+
+
+def against(what: str, records: int, ours: float, theirs: float, name: str, reach: float) -> Result:
+    """A line for two times of the same work."""
+    return Result(
+        what,
+        f"{records / ours:,.0f} rows/s",
+        f"{name} {records / theirs:,.0f} rows/s",
+        f"{theirs / ours:.2f} x",
+        f"{reach:g} x",
+    )
+
+
+def measure_spark(bench: Bench) -> Iterator[Result]:
+    """Append with and without bad records, upsert, each beside its contender."""
+    records, batch = bench.records, min(bench.records, 1_000_000)
+    say(f"append: {records:,} records of {VALUE_BYTES} bytes, batches of {batch:,}")
+    seconds = compared(
+        {
+            "plain Spark": lambda: bench.plain_append("good", batch),
+            "product": lambda: bench.ours(bench.append, "good", batch),
+            "product, 1 % bad": lambda: bench.ours(bench.append, "bad", batch),
+        }
+    )
+    ours, plain, bad = (seconds[n] for n in ("product", "plain Spark", "product, 1 % bad"))
+    what = "JSON to Delta append, exactly-once, dead letters, balance"
+    yield against(what, records, ours, plain, "plain Spark", 1.2)
+    yield against("the same with 1 % bad records", records, bad, ours, "none bad", 0.8)
+
+    batch = bench.records // UPSERT_BATCHES
+    say(f"upsert: the same records into {bench.keys:,} keys, batches of {batch:,}")
+    seconds = compared(
+        {
+            "textbook": lambda: bench.plain_upsert("good", batch),
+            "product": lambda: bench.ours(bench.upsert, "good", batch),
+        }
+    )
+    what = "JSON to Delta upsert, exactly-once, dead letters, balance"
+    yield against(what, records, seconds["product"], seconds["textbook"], "textbook", 1.7)
+
+
+def measure_copy(folder: Path) -> Result:
+    """A default ``copier copy``, from the process's start to its end; the median of three."""
+    command = [sys.executable, "-m", "copier", "copy", "--quiet", "--defaults", "--vcs-ref", "HEAD"]
+    times = []
+    for nth in range(3):
+        started = time.monotonic()
+        target = str(folder / f"copy-{nth}")
+        subprocess.run([*command, str(ROOT), target], check=True, capture_output=True)
+        times.append(time.monotonic() - started)
+    return Result("a default copier copy", f"{statistics.median(times):.2f} s", "", "", "1.5 s")
+
+
+def measure_memory(bench: Bench, millions: int) -> Iterator[Result]:
+    """The job as a process of its own: what it and its workers hold after each million records."""
+    topic = "long"
+    produce(bench.append, bench.broker, topic, millions * 1_000_000, bench.keys, bad_every=0)
+    kafka = {"max_offsets_per_trigger": 500_000}
+    folder = bench._new_folder()
+    settings = bench.append.settings(folder, bench.broker, topic, DDL, kafka=kafka)
+    log = folder / "job.log"
+    job = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.job", "run"],
+        cwd=bench.append.path,
+        env=bench.append.environment(settings),
+        stdout=subprocess.DEVNULL,
+        stderr=log.open("w"),
+    )
+    peaks: dict[int, dict[str, int]] = {}
+    while job.poll() is None:
+        done = log.read_text().count("balance {") // 2 + 1
+        for name, held in resident_mib(job.pid).items():
+            peak = peaks.setdefault(done, {})
+            peak[name] = max(peak.get(name, 0), held)
+        time.sleep(0.2)
+    assert job.returncode == 0, log.read_text()[-3000:]
+    for name in ("driver", "JVM", "workers"):
+        first, last = peaks[1][name], peaks[millions][name]
+        ours = f"{last:,} MiB in the {millions}th million"
+        beside = f"{first:,} MiB in the first"
+        yield Result(f"memory: {name}", ours, beside, f"{last / first:.2f} x", "the same")
+
+
+def resident_mib(root: int) -> dict[str, int]:
+    """What a job's processes hold: its Python driver, the JVM, the Python workers together."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has just ended
+        parents.setdefault(int(fields[1]), []).append(int(entry.parent.name))
+    held = {"driver": 0, "JVM": 0, "workers": 0}
+    waiting = [(root, "driver")]
+    while waiting:
+        process, name = waiting.pop()
+        try:
+            pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+        except (OSError, IndexError):
+            continue
+        held[name] += pages * os.sysconf("SC_PAGE_SIZE") // 2**20
+        below = {"driver": "JVM", "JVM": "workers", "workers": "workers"}[name]
+        waiting += [(child, below) for child in parents.get(process, [])]
+    return held
+
+
+def produce(
+    repository: Repository, broker: str, topic: str, count: int, keys: int, bad_every: int
+) -> None:
+    """Fills a topic: ``count`` records, the keys in no order; one in ``bad_every`` is cut off."""
+    say(f"sending {count:,} records to the topic {topic}")
+
+    def records() -> Iterator[tuple[bytes, bytes, None, int]]:
+        for n in range(count):
+            key = n * 7919 % keys
+            value = b'{"id":%d,"occurred_at":"2026-01-%02dT%02d:%02d:%02d.%03dZ",' % (
+                *(key, n % 28 + 1, n % 24, n % 60, n // 60 % 60, n % 1000),
+            )
+            value += b'"customer":"customer-%d","amount":%d.%02d,"quantity":%d,"note":"' % (
+                *(key % 5000, n % 1000, n % 100, n % 12),
+            )
+            value += b"n" * (VALUE_BYTES - len(value) - 2) + b'"}'
+            cut = bad_every and n % bad_every == 0
+            yield b"%d" % key, value[:-1] if cut else value, None, key % PARTITIONS
+
+    support = repository.support("topics")
+    support.create_topic(broker, topic, PARTITIONS)
+    support.produce(broker, topic, records())
+
+
+def say(line: str) -> None:
+    """Tells what is going on, beside the table."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def show(results: list[Result]) -> None:
+    """Prints the table."""
+    head = Result("what", "product", "beside", "ratio", "reach")
+    widths = [max(map(len, column)) for column in zip(head, *results, strict=True)]
+    for line in (head, *results):
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        print("  ".join(cells).rstrip())
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description="Rows a second beside plain Spark, as ratios.")
+    parser.add_argument("--records", type=int, default=2_000_000, help="records in the topic")
+    parser.add_argument(
+        "--memory", type=int, metavar="N", help="also what is held after 1 and N million records"
+    )
+    options = parser.parse_args()
+    os.environ["PIPELINE_CONF"] = os.devnull
+    with tempfile.TemporaryDirectory(prefix="bench-") as made:
+        folder = Path(made)
+        append = render_to_run(folder, "bench-append")
+        upsert = render_to_run(folder, "bench-upsert", write_mode="upsert", key_columns=["id"])
+        results = [measure_copy(folder)]
+        with append.support("broker").start_broker() as running:
+            broker, keys = running.bootstrap_servers, options.records // 10
+            for topic, bad_every in (("good", 0), ("bad", 100)):
+                produce(append, broker, topic, options.records, keys, bad_every)
+            spark = append.module("spark").start_session("bench", master="local[*]")
+            bench = Bench(spark, broker, folder, options.records, append, upsert, keys)
+            results += measure_spark(bench)
+            spark.stop()
+            if options.memory:
+                results += measure_memory(bench, options.memory)
+    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+    print(f"\n{os.cpu_count()} cores; load {load} at the end; Kafka in: {running.runs_in}")
+    show(results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""What a crash does, in each gap between the effects of a batch: exactly-once.
+
+Each test crashes one batch after another, starts again after each crash, and counts.
+"""
+
+import contextlib
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from orders_pipeline import dead_letters, kafka, sink
+from orders_pipeline.errors import BatchError
+
+from tests.support.pipeline import MakePipeline, Pipeline, bad, event
+
+
+class Crash(Exception):
+    """Ends a batch where a process might have died."""
+
+
+def die(*arguments: Any) -> None:
+    raise Crash
+
+
+GAPS: dict[str, tuple[ModuleType, str]] = {
+    "before the write": (sink, "write"),
+    "between write and dead letters": (dead_letters, "send"),
+    "between dead letters and commit": (kafka, "publish_progress"),
+}
+"""What comes next in each gap: to die there instead is to crash in that gap."""
+
+
+def crash(pipeline: Pipeline, gap: str) -> None:
+    """Runs the next batch into a crash."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(*GAPS[gap], die)
+        with pytest.raises(BatchError, match="Crash"):
+            pipeline.drain()
+
+
+def send_batch(pipeline: Pipeline, name: str) -> None:
+    """One batch: two good records in two partitions, and a bad one."""
+    pipeline.send(event(f"{name}1", 1), event(f"{name}2", 2, partition=1), bad(name))
+
+
+def run_into_each_gap(pipeline: Pipeline) -> None:
+    """A batch for each gap, which crashes there twice; then one that does not."""
+    for number, gap in enumerate(GAPS):
+        send_batch(pipeline, f"crashed-{number}-")
+        for _ in range(2):
+            crash(pipeline, gap)
+        pipeline.drain()
+    send_batch(pipeline, "whole-")
+    pipeline.drain()
+
+
+NAMES = [*(f"crashed-{number}-" for number in range(len(GAPS))), "whole-"]
+ALL = sorted(f"{name}{number}" for name in NAMES for number in (1, 2))
+BAD = {name.encode() for name in NAMES}
+
+
+def test_every_record_counts_once_when_a_crash_hits_any_gap(make: MakePipeline) -> None:
+    """Expected: each good record is one row, each bad one at least one dead letter."""
+    pipeline = make()
+    run_into_each_gap(pipeline)
+
+    assert sorted(row.id for row in pipeline.rows()) == ALL
+    assert {letter.key for letter in pipeline.letters()} == BAD
+    assert all(balance.holds for balance in pipeline.balances)
+
+
+def test_rows_repeat_when_the_commits_have_no_identity(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: the same crashes without what makes it exactly-once must repeat rows."""
+    pipeline = make()
+    monkeypatch.setattr(sink, "commit_of", lambda batch, spark: contextlib.nullcontext())
+    run_into_each_gap(pipeline)
+
+    ids = [row.id for row in pipeline.rows()]
+    assert sorted(set(ids)) == ALL
+    assert ids.count("crashed-1-1") == 3

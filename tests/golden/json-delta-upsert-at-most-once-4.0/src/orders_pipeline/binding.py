@@ -1,0 +1,177 @@
+"""What a checkpoint was made with, and the refusal to go on with anything else.
+
+A checkpoint is only offsets. Under a topic that was recreated they point at other records; beside a
+table that was replaced, restored or fed by another checkpoint they say that rows are there which
+are not, or the reverse. ``binding.json`` in the checkpoint's folder remembers both sides.
+"""
+
+import json
+import logging
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from . import kafka, table
+from .checkpoint import Checkpoint
+from .errors import RefusedError
+from .rows import TABLE_OF_A_NEW_TOPIC
+from .settings import Topic
+
+FILE = "binding.json"
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What a checkpoint belongs to."""
+
+    topic_id: str
+    table_id: str
+    table_settings: dict[str, Any]
+    table_version: int
+    """The table's newest version when it was bound: what happened before is accepted."""
+    generation: int = 0
+    """Raised by each ``--rebind`` to another state of the table."""
+
+
+def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -> Binding:
+    """Checks a checkpoint against its topic and its table, makes the table, and binds the three.
+
+    With ``rebind``, what would be refused is accepted as it is now.
+
+    Raises:
+        RefusedError: they do not belong together; nothing was written.
+    """
+    checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)
+    topic_id = kafka.topic_id(topic.settings, topic.name)
+    found = _read(checkpoint)
+    commits = table.commits(spark, topic)
+    problem = find_problem(spark, topic)
+    if problem and not rebind:
+        raise RefusedError(problem)
+    if problem:
+        log.warning("accepted by --rebind: %s", problem)
+    table_id = table.identity(spark, topic)
+    table.prepare(spark, topic, columns)
+    now = Binding(
+        topic_id=topic_id,
+        table_id=str(table.identity(spark, topic)),
+        table_settings=_table_settings(topic),
+        table_version=commits[0].version if commits else 0,
+    )
+    if found:
+        # A batch that the table has lost is written again: under another identity, since Delta
+        # still counts it as written.
+        has_lost = table_id != found.table_id or _lost_commit(commits, found.table_version)
+        now = replace(
+            now,
+            generation=found.generation + bool(has_lost),
+            table_version=now.table_version if problem else found.table_version,
+        )
+    if now != found:
+        checkpoint.write(FILE, json.dumps(asdict(now), indent=2))
+    return now
+
+
+def find_problem(spark: SparkSession, topic: Topic) -> str | None:
+    """What no longer belongs together, and what to do; None if all does. Writes nothing."""
+    checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)
+    commits = table.commits(spark, topic)
+    found = _read(checkpoint)
+    if found is None:
+        return _problem_of_new(checkpoint, topic, commits)
+    topic_id = kafka.topic_id(topic.settings, topic.name)
+    return _problem(found, topic, topic_id, table.identity(spark, topic), commits)
+
+
+def _read(checkpoint: Checkpoint) -> Binding | None:
+    text = checkpoint.read(FILE)
+    return Binding(**json.loads(text)) if text else None
+
+
+def _problem_of_new(
+    checkpoint: Checkpoint, topic: Topic, commits: list[table.Commit]
+) -> str | None:
+    """Why a checkpoint without a binding cannot be bound; None if it can."""
+    if checkpoint.planned() is not None:
+        return (
+            f"The checkpoint {topic.checkpoint} was not made by this pipeline: it has batches but "
+            f"no {FILE}. Nothing was written. Name another checkpoint_location, or accept it with: "
+            f"run --rebind {topic.name}"
+        )
+    label = next((commit.label for commit in commits if commit.label), None)
+    if label is None:
+        return None
+    return (
+        f"The checkpoint {topic.checkpoint} is new, but the table {topic.location} was fed by "
+        f"another one, up to the offsets {label['ends']}. Nothing was written. To go on there: "
+        f"run --rebind {topic.name} with PIPELINE_KAFKA__STARTING_OFFSETS="
+        f"'{json.dumps(label['ends'])}'. To "
+        "read the topic again from kafka.starting_offsets on, over what the table holds: "
+        f"run --rebind {topic.name}"
+    )
+
+
+def _problem(
+    found: Binding,
+    topic: Topic,
+    topic_id: str,
+    table_id: str | None,
+    commits: list[table.Commit],
+) -> str | None:
+    """What no longer fits a binding; None if all does."""
+    if topic_id != found.topic_id:
+        return (
+            f"The topic {topic.name} was recreated (its id was {found.topic_id}, now {topic_id}), "
+            f"so the offsets in {topic.checkpoint} mean other records. Nothing was written. Remove "
+            f"that folder{TABLE_OF_A_NEW_TOPIC}, then read the new topic from its start with: "
+            f"run --rebind {topic.name}"
+        )
+    if table_id != found.table_id:
+        state = "is gone" if table_id is None else "was replaced by another"
+        return (
+            f"The table {topic.location} {state} since {topic.checkpoint} was made, so the rows "
+            "that the checkpoint counts as written are not in it. Nothing was written. Restore the "
+            "table; or remove the checkpoint's folder and start; or go on without those rows: "
+            f"run --rebind {topic.name}"
+        )
+    lost = _lost_commit(commits, found.table_version)
+    if lost is not None:
+        return (
+            f"The table {topic.location} was restored to version {lost.restored_to}, before "
+            f"batches that {topic.checkpoint} counts as written. Nothing was written. Accept it "
+            f"with: run --rebind {topic.name}, then bring their rows back with: backfill "
+            f"{topic.name} --from-offsets '{json.dumps(_ends_at(commits, lost.restored_to))}'"
+        )
+    if _table_settings(topic) != found.table_settings:
+        return (
+            f"The table settings of {topic.name} were {found.table_settings} when "
+            f"{topic.checkpoint} was made and are {_table_settings(topic)} now. Nothing was "
+            "written. Put them back; or give the topic a new table and checkpoint; or accept it "
+            f"with: run --rebind {topic.name}"
+        )
+    return None
+
+
+def _lost_commit(commits: list[table.Commit], accepted: int) -> table.Commit | None:
+    """The newest RESTORE since ``accepted`` that took a batch's commit away; None if none did."""
+    batches = [commit.version for commit in commits if commit.label]
+    for commit in commits:
+        if commit.restored_to is None or commit.version <= accepted:
+            continue
+        if any(commit.restored_to < version < commit.version for version in batches):
+            return commit
+    return None
+
+
+def _ends_at(commits: list[table.Commit], version: int | None) -> dict[str, int]:
+    """Where the newest batch up to ``version`` ended; empty where none did."""
+    upto = (c.label for c in commits if c.label and version is not None and c.version <= version)
+    return next((dict(label["ends"]) for label in upto), {})
+
+
+def _table_settings(topic: Topic) -> dict[str, Any]:
+    """What cannot be changed under a table that has rows."""
+    return topic.table.model_dump(exclude={"location", "schema_changes"})

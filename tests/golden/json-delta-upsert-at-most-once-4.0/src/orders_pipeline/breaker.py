@@ -1,0 +1,24 @@
+"""Stops the query when so many records are rejected that the schema must be wrong."""
+
+from .batch import Balance
+from .errors import BreakerTripped
+from .settings import Topic
+
+
+def check(balance: Balance, topic: Topic) -> None:
+    """Judges a complete batch.
+
+    Raises:
+        BreakerTripped: more records were rejected than the settings allow, by ratio and by count.
+    """
+    limits = topic.settings.breaker
+    rejected = balance.dead_lettered + balance.logged
+    if rejected < limits.min_rejected or rejected <= limits.max_rejected_ratio * balance.read:
+        return
+    raise BreakerTripped(
+        f"{rejected} of {balance.read} records in batch {balance.batch} of {topic.name} were "
+        f"rejected, more than breaker.max_rejected_ratio = {limits.max_rejected_ratio}. The batch "
+        f"is complete: its dead letters are in {topic.dead_letters}, with their reasons. Compare "
+        f"{topic.schema_path} with a few of them, correct it, start again, then bring them back "
+        f"with: replay {topic.name}"
+    )

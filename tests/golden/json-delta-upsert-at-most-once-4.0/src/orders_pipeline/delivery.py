@@ -1,0 +1,57 @@
+"""What makes a replay safe: a batch is attempted once, and the attempt is on record before it.
+
+No record is written twice; the records of a batch that was cut short may be missing, and their
+offsets are in the log.
+"""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from . import table
+from .batch import Batch
+from .checkpoint import Checkpoint
+from .errors import RefusedError
+
+KEPT = 100
+"""Attempts that stay on record; Spark keeps as many of its own batches."""
+log = logging.getLogger(__name__)
+
+
+def is_first_attempt(batch: Batch, checkpoint: Checkpoint) -> bool:
+    """Records the attempt, durably; False when this batch was attempted before.
+
+    Raises:
+        RefusedError: it was attempted with other records than the checkpoint plans now; to give
+            it up would give up the difference too.
+    """
+    name = f"attempts/{batch.id}"
+    found = checkpoint.read(name) if batch.first else None
+    if found is None:
+        checkpoint.write(name, json.dumps(batch.label()))
+        checkpoint.delete(f"attempts/{batch.id - KEPT}")
+        return True
+    label = json.loads(found)
+    planned = batch.label()
+    if label["ends"] != planned["ends"]:
+        raise RefusedError(
+            f"Batch {batch.id} was attempted up to the offsets {label['ends']}, but the checkpoint "
+            f"{checkpoint.location} plans it up to {planned['ends']}: some of it was lost. Nothing "
+            "was written. Remove that folder and go on where the attempt ended: run --rebind with "
+            f"PIPELINE_KAFKA__STARTING_OFFSETS='{json.dumps(label['ends'])}'"
+        )
+    log.warning("batch %d was attempted before and is given up, up to %s", batch.id, label["ends"])
+    return False
+
+
+@contextmanager
+def commit_of(batch: Batch, spark: SparkSession) -> Iterator[None]:
+    """Every Delta commit made inside is labelled as this batch's, for the table's history."""
+    spark.conf.set(table.LABEL, json.dumps(batch.label()))
+    try:
+        yield
+    finally:
+        spark.conf.unset(table.LABEL)

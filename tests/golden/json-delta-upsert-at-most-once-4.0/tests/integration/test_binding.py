@@ -1,0 +1,140 @@
+"""A checkpoint, its topic and its table: what is refused when they no longer belong together."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from orders_pipeline import table
+from orders_pipeline.checkpoint import Checkpoint
+from orders_pipeline.errors import RefusedError
+
+from tests.support.pipeline import MakePipeline, Pipeline, event
+from tests.support.topics import create_topic, delete_topic
+
+
+def checkpoint_folder(pipeline: Pipeline) -> Path:
+    return Path(pipeline.topic.checkpoint)
+
+
+def forget(pipeline: Pipeline, *names: str) -> None:
+    """Loses files of the checkpoint, as a store that lost its newest writes."""
+    for name in names:
+        path = checkpoint_folder(pipeline) / name
+        path.unlink()
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+
+def ids(pipeline: Pipeline) -> list[str]:
+    return [row.id for row in pipeline.rows()]
+
+
+def test_recreated_topic_is_refused(make: MakePipeline) -> None:
+    """Read: 5 records; the topic is made anew with 8. Expected: a refusal, not 3 of the 8."""
+    pipeline = make()
+    pipeline.send(*(event(f"old{n}", n) for n in range(5)))
+    pipeline.drain()
+    delete_topic(pipeline.bootstrap_servers, pipeline.topic.name)
+    create_topic(pipeline.bootstrap_servers, pipeline.topic.name, 2)
+    pipeline.send(*(event(f"new{n}", n) for n in range(8)))
+
+    with pytest.raises(RefusedError, match="was recreated"):
+        pipeline.drain()
+
+    shutil.rmtree(checkpoint_folder(pipeline))
+    pipeline.drain(rebind=True)
+    assert {f"new{n}" for n in range(8)} <= set(ids(pipeline))
+
+
+def test_new_checkpoint_over_a_table_that_was_fed_is_refused(make: MakePipeline) -> None:
+    """The checkpoint is lost, the table kept. Expected: a refusal that says where to go on."""
+    pipeline = make()
+    pipeline.send(event("a", 1), event("b", 2, partition=1))
+    pipeline.drain()
+    shutil.rmtree(checkpoint_folder(pipeline))
+    pipeline.send(event("c", 3))
+
+    with pytest.raises(RefusedError, match="is new, but the table") as refused:
+        pipeline.drain()
+
+    ends = json.dumps({"0": 1, "1": 1})
+    assert f"PIPELINE_KAFKA__STARTING_OFFSETS='{ends}'" in str(refused.value)
+    kafka = pipeline.settings.kafka.model_copy(update={"starting_offsets": ends})
+    pipeline.settings = pipeline.settings.model_copy(update={"kafka": kafka})
+    pipeline.drain(rebind=True)
+    assert sorted(ids(pipeline)) == ["a", "b", "c"]
+
+
+def test_replaced_table_is_refused(make: MakePipeline) -> None:
+    """The table is dropped between two runs. Expected: a refusal; once accepted, it goes on."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    shutil.rmtree(pipeline.topic.location)
+    pipeline.send(event("b", 2))
+
+    with pytest.raises(RefusedError, match="is gone since"):
+        pipeline.drain()
+
+    pipeline.drain(rebind=True)
+    assert ids(pipeline) == ["b"]
+
+
+def test_restored_table_is_refused(make: MakePipeline) -> None:
+    """A RESTORE takes a batch away, but Delta still counts it as written (delta#1813)."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    kept = table.commits(pipeline.spark, pipeline.topic)[0].version
+    pipeline.send(event("b", 2))
+    pipeline.drain()
+    table.open_table(pipeline.spark, pipeline.topic).restoreToVersion(kept)
+
+    with pytest.raises(RefusedError, match="was restored to version") as refused:
+        pipeline.drain()
+    assert '--from-offsets \'{"0": 1, "1": 0}\'' in str(refused.value)
+
+    pipeline.send(event("c", 3))
+    pipeline.drain(rebind=True)
+    pipeline.drain()
+    assert ids(pipeline) == ["a", "c"]
+
+
+def test_checkpoint_of_another_topic_is_refused(make: MakePipeline) -> None:
+    """The checkpoint has batches that no pipeline of this kind made."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    forget(pipeline, "binding.json")
+
+    with pytest.raises(RefusedError, match="was not made by this pipeline"):
+        pipeline.drain()
+
+
+def test_replay_after_a_lost_commit_gets_past_the_batch(make: MakePipeline) -> None:
+    """The newest commits file is deleted: Spark runs the batch again with its old id."""
+    pipeline = make()
+    pipeline.send(event("a", 1), event("b", 2, partition=1))
+    pipeline.drain()
+    forget(pipeline, "commits/0")
+    pipeline.send(event("c", 3))
+
+    pipeline.drain()
+
+    checkpoint = Checkpoint(pipeline.spark, pipeline.topic.checkpoint, pipeline.topic.name)
+    assert checkpoint.planned() == checkpoint.committed() == 1
+    assert sorted(ids(pipeline)) == ["a", "b", "c"]
+
+
+def test_wider_batch_under_an_old_number_is_refused(make: MakePipeline) -> None:
+    """Its offsets file is lost as well: a batch with more records is planned under its number."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    forget(pipeline, "commits/0", "offsets/0")
+    pipeline.send(event("b", 2))
+
+    with pytest.raises(RefusedError, match="some of it was lost"):
+        pipeline.drain()
+    assert ids(pipeline) == ["a"]

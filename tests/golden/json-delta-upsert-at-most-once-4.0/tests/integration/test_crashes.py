@@ -1,0 +1,81 @@
+"""What a crash does, in each gap between the effects of a batch: at-most-once.
+
+Each test crashes one batch after another, starts again after each crash, and counts.
+"""
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from orders_pipeline import dead_letters, kafka, sink
+from orders_pipeline.errors import BatchError
+
+from tests.support.pipeline import MakePipeline, Pipeline, bad, event
+
+
+class Crash(Exception):
+    """Ends a batch where a process might have died."""
+
+
+def die(*arguments: Any) -> None:
+    raise Crash
+
+
+GAPS: dict[str, tuple[ModuleType, str]] = {
+    "before the write": (sink, "write"),
+    "between write and dead letters": (dead_letters, "send"),
+    "between dead letters and commit": (kafka, "publish_progress"),
+}
+"""What comes next in each gap: to die there instead is to crash in that gap."""
+
+
+def crash(pipeline: Pipeline, gap: str) -> None:
+    """Runs the next batch into a crash."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(*GAPS[gap], die)
+        with pytest.raises(BatchError, match="Crash"):
+            pipeline.drain()
+
+
+def send_batch(pipeline: Pipeline, name: str) -> None:
+    """One batch: two good records in two partitions, and a bad one."""
+    pipeline.send(event(f"{name}1", 1), event(f"{name}2", 2, partition=1), bad(name))
+
+
+def run_into_each_gap(pipeline: Pipeline) -> None:
+    """A batch for each gap, which crashes there once; then one that does not."""
+    for number, gap in enumerate(GAPS):
+        send_batch(pipeline, f"crashed-{number}-")
+        crash(pipeline, gap)
+        pipeline.drain()
+    send_batch(pipeline, "whole-")
+    pipeline.drain()
+
+
+NAMES = [*(f"crashed-{number}-" for number in range(len(GAPS))), "whole-"]
+ALL = sorted(f"{name}{number}" for name in NAMES for number in (1, 2))
+BAD = {name.encode() for name in NAMES}
+
+
+def test_no_record_repeats_when_a_crash_hits_any_gap(make: MakePipeline) -> None:
+    """Expected: each good record is one row at most, each bad one one dead letter at most."""
+    pipeline = make()
+    run_into_each_gap(pipeline)
+
+    ids = [row.id for row in pipeline.rows()]
+    assert len(ids) == len(set(ids))
+    keys = [letter.key for letter in pipeline.letters()]
+    assert len(keys) == len(set(keys))
+
+
+def test_records_are_lost_when_a_crash_precedes_the_write(make: MakePipeline) -> None:
+    """The guarantee's other side: the batch that crashed before its write is given up, counted."""
+    pipeline = make()
+    run_into_each_gap(pipeline)
+
+    ids = {row.id for row in pipeline.rows()}
+    assert ids == {*ALL} - {"crashed-0-1", "crashed-0-2"}
+    assert {letter.key for letter in pipeline.letters()} == BAD - {b"crashed-0-", b"crashed-1-"}
+    given_up = [balance.skipped for balance in pipeline.balances if balance.written == 0]
+    assert sum(given_up) > 0
