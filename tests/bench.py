@@ -2,7 +2,7 @@
 
 Everything runs in one process on one topic, each contender twice and in turn; the second run
 counts, since a JVM that has just started is half as fast. A run's time is that of its batches, as
-Spark's own progress reports give it, not that of starting. A table that is not right ends the bench.
+Spark's own progress reports give it, not that of starting. A table that is wrong ends the bench.
 
 The contenders read the same records in batches of the same size and write the same columns, the
 coordinates among them. What plain Spark does otherwise is what people write, with Spark's and
