@@ -1,6 +1,11 @@
-"""How the tests are spread over processes, and their options."""
+"""How the tests are spread over processes, their options, and the settings of their processes."""
+
+import os
 
 import pytest
+
+# A test's JVM lives too short for the second compiler to pay: without it a run takes half the time.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
