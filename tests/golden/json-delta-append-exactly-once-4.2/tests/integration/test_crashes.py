@@ -13,6 +13,7 @@ from orders_pipeline import dead_letters, kafka, sink
 from orders_pipeline.errors import BatchError
 
 from tests.support.pipeline import MakePipeline, Pipeline, bad, event
+from tests.support.topics import add_partitions
 
 
 class Crash(Exception):
@@ -81,3 +82,17 @@ def test_rows_repeat_when_the_commits_have_no_identity(
     ids = [row.id for row in pipeline.rows()]
     assert sorted(set(ids)) == ALL
     assert ids.count("crashed-1-1") == 3
+
+
+def test_topic_that_grew_after_a_crash_is_drained(make: MakePipeline) -> None:
+    """Crashed: a batch of 2 partitions. Then it grows to 4 (SPARK-53560). Expected: all read."""
+    pipeline = make()
+    pipeline.send(event("a", 1), event("b", 2, partition=1))
+    crash(pipeline, "before the write")
+    add_partitions(pipeline.bootstrap_servers, pipeline.topic.name, 4)
+    pipeline.send(event("c", 3, partition=2), event("d", 4, partition=3))
+
+    pipeline.drain()
+
+    rows = [row.id for row in pipeline.rows()]
+    assert rows == ["a", "b", "c", "d"]

@@ -2,13 +2,15 @@
 
 import json
 import logging
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from delta.exceptions import DeltaConcurrentModificationException
 from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructType
 
@@ -18,6 +20,12 @@ from .settings import Topic
 HISTORY = 1000
 """How many of the newest commits are searched; a commit in question is among the last few."""
 ATTEMPTS = 10
+CONFLICT = re.compile(
+    r"DELTA_CONCURRENT_(APPEND|DELETE|WRITE)|DELTA_(METADATA|PROTOCOL)_CHANGED"
+    r"|Concurrent(Append|Delete|Write)|(Metadata|Protocol)ChangedException"
+)
+"""What Delta says when another writer's commit came first. Not of ``ConcurrentTransaction``: that
+is another process with this batch's identity."""
 LABEL = "spark.databricks.delta.commitInfo.userMetadata"
 """The setting that puts a label on the commits of a session."""
 log = logging.getLogger(__name__)
@@ -112,13 +120,15 @@ def retry_conflicts(action: Callable[[], DataFrame | None]) -> DataFrame | None:
     """Does ``action`` again when another writer's commit came first, up to ``ATTEMPTS`` times.
 
     Raises:
-        DeltaConcurrentModificationException: it came first every time.
+        PySparkException, Py4JJavaError: it came first every time, or something else went wrong.
     """
     for attempt in range(1, ATTEMPTS):
         try:
             return action()
-        except DeltaConcurrentModificationException as error:
-            log.warning("attempt %d met another writer: %s", attempt, type(error).__name__)
+        except (PySparkException, Py4JJavaError) as error:
+            if not CONFLICT.search(str(error)):
+                raise
+            log.warning("attempt %d met another writer of the table", attempt)
             time.sleep(min(0.1 * 2**attempt, 5))
     return action()
 

@@ -1,8 +1,11 @@
 """Of a key's records the newest wins, and a null value deletes."""
 
-import pytest
+from concurrent.futures import ThreadPoolExecutor
 
-from orders_pipeline import backfill
+import pytest
+from pyspark.sql import functions as F
+
+from orders_pipeline import backfill, sink, table
 from orders_pipeline.errors import SettingsError
 
 from tests.support.pipeline import DDL, MakePipeline, Pipeline, event
@@ -131,3 +134,20 @@ def test_key_column_that_is_not_required_is_refused(make: MakePipeline) -> None:
 
     with pytest.raises(SettingsError, match="id STRING NOT NULL"):
         pipeline.drain()
+
+
+def test_writers_at_the_same_time_all_get_through(make: MakePipeline) -> None:
+    """Written at once: four states of one key. Delta lets one commit in and turns the rest away."""
+    pipeline = make()
+    pipeline.send(event("a", 0))
+    pipeline.drain()
+    held = table.open_table(pipeline.spark, pipeline.topic).toDF()
+
+    def write(number: int) -> None:
+        newer = {"_offset": F.lit(number), "amount": F.lit(number), "_deleted": F.lit(False)}
+        sink.fill(held.withColumns(newer), pipeline.topic)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(1, 5)))
+
+    assert state(pipeline) == {"a": 4}
