@@ -12,7 +12,6 @@ from orders_pipeline import dead_letters, kafka, sink
 from orders_pipeline.errors import BatchError
 
 from tests.support.pipeline import MakePipeline, Pipeline, bad, event
-from tests.support.topics import add_partitions
 
 
 class Crash(Exception):
@@ -80,17 +79,3 @@ def test_records_are_lost_when_a_crash_precedes_the_write(make: MakePipeline) ->
     assert {letter.key for letter in pipeline.letters()} == BAD - {b"crashed-0-", b"crashed-1-"}
     given_up = [balance.skipped for balance in pipeline.balances if balance.written == 0]
     assert sum(given_up) > 0
-
-
-def test_topic_that_grew_after_a_crash_is_drained(make: MakePipeline) -> None:
-    """Crashed: a batch of 2 partitions. Then it grows to 4 (SPARK-53560). Expected: all read."""
-    pipeline = make()
-    pipeline.send(event("a", 1), event("b", 2, partition=1))
-    crash(pipeline, "before the write")
-    add_partitions(pipeline.bootstrap_servers, pipeline.topic.name, 4)
-    pipeline.send(event("c", 3, partition=2), event("d", 4, partition=3))
-
-    pipeline.drain()
-
-    rows = [row.id for row in pipeline.rows()]
-    assert rows == ["c", "d"]
