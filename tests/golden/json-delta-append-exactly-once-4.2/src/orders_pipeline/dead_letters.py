@@ -124,7 +124,7 @@ def _letter(batch: Batch, topic: Topic, limit_bytes: int) -> list[Column]:
     value = F.col("rejected.value")
     room = max(limit_bytes - HEADROOM_BYTES, 0)
     too_large = F.length(value) + F.coalesce(F.length("rejected.key"), F.lit(0)) > room
-    own = F.coalesce("rejected.headers", F.array().cast(HEADERS))
+    own = F.coalesce(F.from_json("rejected.headers", HEADERS), F.array().cast(HEADERS))
     ours = {
         CONNECT + "topic": F.col("_topic"),
         CONNECT + "partition": F.col("_partition"),

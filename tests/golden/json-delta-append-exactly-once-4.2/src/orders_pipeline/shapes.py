@@ -14,8 +14,8 @@
     deleted BOOLEAN                               not null: the value is null (a tombstone)
     rejected STRUCT<reason STRING, message STRING,
         key BINARY, value BINARY,                 null when accepted; else reason and message are
-        headers ARRAY<STRUCT<key STRING,          set, and the bytes are the record's own
-            value BINARY>>>
+        headers STRING>                           set, and the rest is the record's own, its
+                                                  headers as the JSON that Spark makes of them
 
 *rows*: what ``transform.py`` is given and gives back: the record's columns, then the coordinates.
 
@@ -65,7 +65,7 @@ REJECTED = StructType(
         StructField("message", StringType()),
         StructField("key", BinaryType()),
         StructField("value", BinaryType()),
-        StructField("headers", HEADERS),
+        StructField("headers", StringType()),
     ]
 )
 RESERVED = {*COORDINATES.fieldNames()}

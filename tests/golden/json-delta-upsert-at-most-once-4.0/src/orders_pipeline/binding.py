@@ -36,6 +36,15 @@ class Binding:
     """Raised by each ``--rebind`` to another state of the table."""
 
 
+@dataclass(frozen=True)
+class _Present:
+    """What a binding is compared with."""
+
+    topic_id: str
+    table_id: str | None
+    commits: list[table.Commit]
+
+
 def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -> Binding:
     """Checks a checkpoint against its topic and its table, makes the table, and binds the three.
 
@@ -45,26 +54,26 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
         RefusedError: they do not belong together; nothing was written.
     """
     checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)
-    topic_id = kafka.topic_id(topic.settings, topic.name)
     found = _read(checkpoint)
-    commits = table.commits(spark, topic)
-    problem = find_problem(spark, topic)
+    present = _look(spark, topic)
+    problem = _problem(found, checkpoint, topic, present)
     if problem and not rebind:
         raise RefusedError(problem)
     if problem:
         log.warning("accepted by --rebind: %s", problem)
-    table_id = table.identity(spark, topic)
     table.prepare(spark, topic, columns)
     now = Binding(
-        topic_id=topic_id,
+        topic_id=present.topic_id,
         table_id=str(table.identity(spark, topic)),
         table_settings=_table_settings(topic),
-        table_version=commits[0].version if commits else 0,
+        table_version=present.commits[0].version if present.commits else 0,
     )
     if found:
         # A batch that the table has lost is written again: under another identity, since Delta
         # still counts it as written.
-        has_lost = table_id != found.table_id or _lost_commit(commits, found.table_version)
+        has_lost = present.table_id != found.table_id or _lost_commit(
+            present.commits, found.table_version
+        )
         now = replace(
             now,
             generation=found.generation + bool(has_lost),
@@ -78,12 +87,15 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
 def find_problem(spark: SparkSession, topic: Topic) -> str | None:
     """What no longer belongs together, and what to do; None if all does. Writes nothing."""
     checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)
-    commits = table.commits(spark, topic)
-    found = _read(checkpoint)
-    if found is None:
-        return _problem_of_new(checkpoint, topic, commits)
-    topic_id = kafka.topic_id(topic.settings, topic.name)
-    return _problem(found, topic, topic_id, table.identity(spark, topic), commits)
+    return _problem(_read(checkpoint), checkpoint, topic, _look(spark, topic))
+
+
+def _look(spark: SparkSession, topic: Topic) -> _Present:
+    return _Present(
+        topic_id=kafka.topic_id(topic.settings, topic.name),
+        table_id=table.identity(spark, topic),
+        commits=table.commits(spark, topic),
+    )
 
 
 def _read(checkpoint: Checkpoint) -> Binding | None:
@@ -115,13 +127,12 @@ def _problem_of_new(
 
 
 def _problem(
-    found: Binding,
-    topic: Topic,
-    topic_id: str,
-    table_id: str | None,
-    commits: list[table.Commit],
+    found: Binding | None, checkpoint: Checkpoint, topic: Topic, present: _Present
 ) -> str | None:
-    """What no longer fits a binding; None if all does."""
+    """What no longer fits together; None if all does."""
+    if found is None:
+        return _problem_of_new(checkpoint, topic, present.commits)
+    topic_id, table_id, commits = present.topic_id, present.table_id, present.commits
     if topic_id != found.topic_id:
         return (
             f"The topic {topic.name} was recreated (its id was {found.topic_id}, now {topic_id}), "

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from .arrow import arrow_schema
@@ -27,7 +28,8 @@ def decode_records(records: DataFrame, topic: Topic, fields: StructType) -> Data
     """
     shape = decoded_shape(table_columns(fields))
     run = _runner(topic, arrow_schema(fields), arrow_schema(shape))
-    return records.mapInArrow(run, shape)
+    # Spark puts lists into Arrow in a time that grows with the square of a batch, null ones too.
+    return records.withColumn("headers", F.to_json("headers")).mapInArrow(run, shape)
 
 
 def _runner(

@@ -1,6 +1,7 @@
 """Questions to the brokers that Spark does not answer, by librdkafka from the driver."""
 
 import logging
+import time
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
@@ -84,10 +85,25 @@ def ensure_topic(settings: Settings, topic: str, partitions: int) -> None:
 
 
 def max_message_bytes(settings: Settings, topic: str) -> int:
-    """The largest record batch that the topic takes, in bytes."""
+    """The largest record batch that the topic takes, in bytes.
+
+    A topic that was just made is not known to every broker at once: it is asked for again.
+
+    Raises:
+        KafkaException: no broker knows the topic, or none answers.
+    """
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    found = _admin(settings.kafka.bootstrap_servers).describe_configs([resource])
-    return int(found[resource].result(TIMEOUT_S)["max.message.bytes"].value)
+    admin = _admin(settings.kafka.bootstrap_servers)
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            found = admin.describe_configs([resource])[resource].result(TIMEOUT_S)
+            return int(found["max.message.bytes"].value)
+        except KafkaException as error:
+            unknown = error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+            if not unknown or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def publish_progress(settings: Settings, topic: str, ends: Offsets) -> None:

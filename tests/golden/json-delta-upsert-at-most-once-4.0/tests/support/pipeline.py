@@ -80,6 +80,7 @@ def make_pipeline(
         "table": {
             "location": str(folder / "tables"),
             "key_columns": ["id"],
+            "key_format": "string",
         },
     }
     for name, value in settings.items():
