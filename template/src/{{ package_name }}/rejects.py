@@ -1,7 +1,7 @@
 """The rejected records of a batch, kept aside while it is written.
 
-A few of them then cost no second reading of the batch. They travel as a Spark accumulator does, from
-the tasks to the driver, and no more of them than fit: where some did not, the batch is read again.
+A few of them then cost no second reading of the batch. They travel as a Spark accumulator, from the
+tasks to the driver, and no more of them than fit: where some did not, the batch is read again.
 """
 
 from functools import cache
@@ -63,7 +63,7 @@ def rejected_rows(
     tables = [pa.ipc.open_stream(stream).read_all() for stream in kept.value]
     kept.value = []
     names = ["_partition", "_offset"]
-    found = {row for table in tables for row in zip(*(table[n].to_pylist() for n in names))}
+    found = {tuple(row.values()) for table in tables for row in table.select(names).to_pylist()}
     if len(found) != count:
         return None
     return spark.createDataFrame(pa.concat_tables(tables)).dropDuplicates(names)
