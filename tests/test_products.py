@@ -32,6 +32,8 @@ COVERING = [
 """With the default answers, which run for another Spark below: every mode and guarantee but one,
 whose own tests are the crashes."""
 TIMEOUT_S = 1500
+OUTSIDE = dict(os.environ)
+"""As it was before any variant was made ready to run: one's jars are not another's."""
 
 
 def run(command: list[str], folder: Path, **environment: str) -> str:
@@ -39,7 +41,7 @@ def run(command: list[str], folder: Path, **environment: str) -> str:
     done = subprocess.run(
         command,
         cwd=folder,
-        env={**os.environ, **environment},
+        env=OUTSIDE | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL,
