@@ -71,8 +71,8 @@ def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
         )
     if label["schema"] != planned["schema"]:
         raise RefusedError(
-            f"{topic.schema_path} or decode.unknown_fields changed while batch {batch.id} of {topic.name} was written but "
-            "not committed, so what only the new schema can read in it would be lost. Nothing was "
-            "written. Put it back, run until the batch is committed, then change it."
+            f"{topic.schema_path} changed, or decode.unknown_fields, while batch {batch.id} of "
+            f"{topic.name} was written but not committed, so what can be read in it only now would "
+            "be lost. Nothing was written. Put it back, run until the batch is committed, then change it."
         )
     return True

@@ -37,12 +37,12 @@ def make_tombstone_decoder(topic: Topic, fields: pa.Schema) -> Callable[[pa.Arra
                 f"The key column {column!r} of the topic {topic.name!r} is not a required field. "
                 f"In {topic.schema_path}, write: {column} STRING NOT NULL"
             )
-    key_fields = pa.schema([fields.field(column) for column in topic.table.key_columns])
         if [name.lower() for name in fields.names].count(column.lower()) > 1:
             raise SettingsError(
-                f"The key column {column!r} of the topic {topic.name!r} cannot be told from another "
-                "field: a table's columns ignore case. Choose another key column, or rename a field"
+                f"The key column {column!r} of the topic {topic.name!r} differs from another field "
+                "in nothing but case, which a table does not see. Choose another, or rename a field"
             )
+    key_fields = pa.schema([fields.field(column) for column in topic.table.key_columns])
     decode_keys = make_key_decoder(key_fields, topic.table.key_format)
 
     def decode_tombstones(keys: pa.Array) -> Decoded:

@@ -194,8 +194,8 @@ def _live(commits: list[table.Commit]) -> list[table.Commit]:
 
 def _ends_at(commits: list[table.Commit], version: int | None) -> dict[str, int]:
     """Where the newest batch up to ``version`` ended; empty where none did."""
-    upto = (c.label for c in _live(commits) if c.label and version is not None and c.version <= version)
-    return next((dict(label["ends"]) for label in upto), {})
+    held = [c.label for c in _live(commits) if c.label and version and c.version <= version]
+    return dict(held[0]["ends"]) if held else {}
 
 
 def _table_settings(topic: Topic) -> dict[str, Any]:
