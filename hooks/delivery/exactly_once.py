@@ -73,6 +73,7 @@ def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
         raise RefusedError(
             f"{topic.schema_path} changed, or decode.unknown_fields, while batch {batch.id} of "
             f"{topic.name} was written but not committed, so what can be read in it only now would "
-            "be lost. Nothing was written. Put it back, run until the batch is committed, then change it."
+            "be lost. Nothing was written. Put it back, run until the batch is committed, then "
+            "change it."
         )
     return True
