@@ -60,7 +60,7 @@ def backfill(spark: SparkSession, topic: Topic, start: Offsets, end: Offsets) ->
     end = {p: max(offset, start[p]) for p, offset in end.items()}
 
     def later() -> DataFrame:
-        return source.read_range(spark, topic.settings, topic.name, end, position)
+        return source.read_range(spark, topic.settings, topic.name, earliest | end, position)
 
     log.info("taking %s from %s to %s", topic.name, start, end)
     chosen = source.read_range(spark, topic.settings, topic.name, start, end)
@@ -75,7 +75,7 @@ def replay(spark: SparkSession, topic: Topic, reason: str | None, since_ms: int)
     is counted as dead-lettered and not stored again.
 
     Raises:
-        RefusedError: the stream has not committed a batch yet.
+        RefusedError: there are no such letters, or the stream has not committed a batch yet.
     """
     settings = topic.settings
     position = stream_position(spark, topic)
@@ -90,10 +90,12 @@ def replay(spark: SparkSession, topic: Topic, reason: str | None, since_ms: int)
     if reason:
         wanted &= dead_letters.reason() == reason
     records = dead_letters.original_records(letters.where(wanted))
-    oldest = records.agg(F.unix_millis(F.min("timestamp"))).first()
+    [oldest] = records.agg(F.unix_millis(F.min("timestamp"))).first()  # type: ignore[misc]
+    if oldest is None:
+        raise RefusedError(f"{topic.dead_letters} has no such letters. Nothing was written.")
 
     def later() -> DataFrame:
-        since = kafka.at_time(oldest[0] or 0)  # type: ignore[index]
+        since = kafka.at_time(oldest)
         first = kafka.offsets_at(settings, topic.name, since)
         first = {p: min(first[p], offset) for p, offset in position.items()}
         return source.read_range(spark, settings, topic.name, first, position)

@@ -20,7 +20,7 @@ class Checkpoint:
 
     def __init__(self, spark: SparkSession, location: str, topic: str) -> None:
         self.location = location
-        self._topic = topic
+        self.topic = topic
         gateway: Any = spark.sparkContext._gateway
         self._gateway = gateway
         self._jvm = gateway.jvm
@@ -49,13 +49,13 @@ class Checkpoint:
         """
         text = self.read(f"offsets/{batch_id}")
         by_topic = json.loads(text.strip().splitlines()[-1]) if text else {}
-        if self._topic not in by_topic:
+        if self.topic not in by_topic:
             raise RefusedError(
                 f"The checkpoint {self.location} does not know where batch {batch_id} of the topic "
-                f"{self._topic!r} ends: offsets/{batch_id} is missing or is another topic's. "
+                f"{self.topic!r} ends: offsets/{batch_id} is missing or is another topic's. "
                 "Nothing was written. Give the topic a checkpoint of its own, or restore that file."
             )
-        return offsets_from_json(by_topic[self._topic])
+        return offsets_from_json(by_topic[self.topic])
 
     def committed_ends(self) -> Offsets | None:
         """Where the newest committed batch ends; None before the first."""

@@ -4,20 +4,29 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import Accumulator
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from .arrow import arrow_schema
 from .decode import Decoded, make_decoder
+from .rejects import keep, rejected_rows
 from .rows import make_tombstone_decoder
 from .schema import table_columns
 from .settings import Topic
-from .shapes import decoded_shape
+from .shapes import decoded_shape, is_rejected
 
 
-def decode_records(records: DataFrame, topic: Topic, fields: StructType) -> DataFrame:
+def decode_records(
+    records: DataFrame,
+    topic: Topic,
+    fields: StructType,
+    kept: Accumulator[list[bytes]] | None = None,
+) -> DataFrame:
     """Decodes every record of *records* with the topic's schema ``fields``.
+
+    The rejected ones are put in ``kept`` as well (``rejects.py``), whenever it is done.
 
     Columns: *records* in, *decoded* out (``shapes.py``).
     Rows: one for each record, with a ``record`` or with a ``rejected``; with neither where the
@@ -27,13 +36,27 @@ def decode_records(records: DataFrame, topic: Topic, fields: StructType) -> Data
         SettingsError: the schema has a column that cannot be decoded.
     """
     shape = decoded_shape(table_columns(fields))
-    run = _runner(topic, arrow_schema(fields), arrow_schema(shape))
+    run = _runner(topic, arrow_schema(fields), arrow_schema(shape), kept)
     # Spark puts lists into Arrow in a time that grows with the square of a batch, null ones too.
     return records.withColumn("headers", F.to_json("headers")).mapInArrow(run, shape)
 
 
+def decode_rejected(
+    records: DataFrame,
+    topic: Topic,
+    fields: StructType,
+    kept: Accumulator[list[bytes]],
+    count: int,
+) -> DataFrame:
+    """The rejected rows of *decoded*, ``count`` of them: as ``kept``, or decoded once more."""
+    rows = rejected_rows(records.sparkSession, kept, count)
+    if rows is not None:
+        return rows
+    return decode_records(records, topic, fields).where(is_rejected())
+
+
 def _runner(
-    topic: Topic, fields: pa.Schema, shape: pa.Schema
+    topic: Topic, fields: pa.Schema, shape: pa.Schema, kept: Accumulator[list[bytes]] | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     unknown_fields = topic.settings.decode.unknown_fields
 
@@ -46,7 +69,10 @@ def _runner(
             if deleted.true_count:
                 tombstones = decode_tombstones(batch.column("key").filter(deleted))
                 decoded = _merged(decoded, _as_columns(tombstones, shape), deleted)
-            yield _assembled(batch, decoded, deleted, shape)
+            rows = _assembled(batch, decoded, deleted, shape)
+            if kept is not None:
+                keep(kept, rows)
+            yield rows
 
     list(run(iter(())))  # what the schema makes impossible is refused here, before any task starts
     return run

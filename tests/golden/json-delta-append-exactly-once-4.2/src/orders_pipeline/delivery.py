@@ -61,18 +61,19 @@ def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
         return True
     label = ours[0]
     planned = batch.label()
-    if label["ends"] != planned["ends"]:
+    if label["ends"] != planned["ends"] or last > batch.id:
         raise RefusedError(
             f"Batch {batch.id} of {topic.name} is in the table {topic.location} up to the offsets "
             f"{label['ends']}, but the checkpoint {topic.checkpoint} plans it up to "
             f"{planned['ends']}: some of it was lost. Nothing was written. Remove that folder and "
-            "go on where the table ends: run --rebind with "
+            f"go on where the table ends: run --rebind {topic.name} with "
             f"PIPELINE_KAFKA__STARTING_OFFSETS='{json.dumps(label['ends'])}'"
         )
     if label["schema"] != planned["schema"]:
         raise RefusedError(
-            f"{topic.schema_path} changed while batch {batch.id} of {topic.name} was written but "
-            "not committed, so what only the new schema can read in it would be lost. Nothing was "
-            "written. Put the old schema back, run until the batch is committed, then change it."
+            f"{topic.schema_path} changed, or decode.unknown_fields, while batch {batch.id} of "
+            f"{topic.name} was written but not committed, so what can be read in it only now would "
+            "be lost. Nothing was written. Put it back, run until the batch is committed, then "
+            "change it."
         )
     return True

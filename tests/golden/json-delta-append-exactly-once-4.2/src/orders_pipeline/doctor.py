@@ -26,7 +26,8 @@ def examine(spark: SparkSession, settings: Settings) -> bool:
                 print(f"  FAIL  {what}: {error}")
             except Exception as error:
                 healthy = False
-                print(f"  FAIL  {what}: {type(error).__name__}: {str(error).splitlines()[0]}")
+                said = (str(error).splitlines() or ["no more is known"])[0]
+                print(f"  FAIL  {what}: {type(error).__name__}: {said}")
     return healthy
 
 

@@ -13,10 +13,10 @@ from pyspark.sql.types import StructType
 from . import breaker, dead_letters, delivery, kafka, metrics, sink
 from .batch import Balance, Batch, Letters, Written
 from .counting import every, observe, outcomes
-from .decoding import decode_records
+from .decoding import decode_records, decode_rejected
+from .rejects import start_keeping
 from .rows import accepted_rows
 from .settings import Topic
-from .shapes import is_rejected
 from .transform import transform
 
 
@@ -31,8 +31,9 @@ def ingest(records: DataFrame, batch: Batch, topic: Topic, fields: StructType) -
         BreakerTripped: the batch is complete, but too many of its records were rejected.
     """
     started = time.monotonic()
+    kept = start_keeping(records.sparkSession, topic)
     counted, read = observe(records, read=every())
-    decoded, found = observe(decode_records(counted, topic, fields), **outcomes())
+    decoded, found = observe(decode_records(counted, topic, fields, kept), **outcomes())
 
     # 1. The good rows, in one commit. A batch that the table has already is not written again; its
     #    dead letters may still be missing, so its records are decoded all the same.
@@ -42,11 +43,11 @@ def ingest(records: DataFrame, batch: Batch, topic: Topic, fields: StructType) -
     else:
         done = sink.write(transform(topic.name, rows), batch, topic)
 
-    # 2. The dead letters, before Spark commits: a crash may repeat one, never lose one. A batch
-    #    that has none reads Kafka once; this is the second time for one that has some.
+    # 2. The dead letters, before Spark commits: a crash may repeat one, never lose one. They
+    #    were kept aside in the first reading; where they were too many, this is the second.
     letters = Letters()
-    if found.get["rejected"]:
-        rejected = decode_records(records, topic, fields).where(is_rejected())
+    if count := found.get["rejected"]:
+        rejected = decode_rejected(records, topic, fields, kept, count)
         letters = dead_letters.send(rejected, batch, topic)
 
     # 3. What others see of it: progress for lag tools, and where every record went.

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructField, StructType
 
 from . import binding, metrics, source
 from .batch import Batch
+from .binding import Binding
 from .checkpoint import Checkpoint
 from .decoding import decode_records
 from .errors import BatchError, BreakerTripped, PipelineError, RefusedError
@@ -37,7 +38,7 @@ class Stream:
     topic: Topic
     fields: StructType
     checkpoint: Checkpoint
-    generation: int
+    bound: Binding
     stopping: threading.Event
     """Shared by all streams of the process: no batch begins once it is set."""
     query: StreamingQuery | None = None
@@ -65,11 +66,12 @@ class Stream:
         self.batches += 1
 
     def _batch(self, batch_id: int) -> Batch:
-        fingerprint = hashlib.sha256(self.fields.json().encode()).hexdigest()[:16]
+        rules = f"{self.fields.json()} {self.topic.settings.decode.unknown_fields}"
+        fingerprint = hashlib.sha256(rules.encode()).hexdigest()[:16]
         return Batch(
             id=batch_id,
             ends=self.checkpoint.ends(batch_id),
-            pipeline=f"{self.checkpoint.identity()}.{self.generation}",
+            pipeline=f"{self.checkpoint.identity()}.{self.bound.generation}",
             schema=fingerprint,
             first=self.batches == 0,
         )
@@ -128,14 +130,14 @@ def _prepare(spark: SparkSession, topic: Topic, stopping: threading.Event, rebin
     fields = read_schema(topic)
     bound = binding.bind(spark, topic, row_columns(spark, topic, fields), rebind)
     checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)
-    return Stream(topic, fields, checkpoint, bound.generation, stopping)
+    return Stream(topic, fields, checkpoint, bound, stopping)
 
 
 def _start(spark: SparkSession, stream: Stream) -> StreamingQuery:
     topic = stream.topic
     trigger = topic.settings.trigger
     writer = (
-        source.read_stream(spark, topic)
+        source.read_stream(spark, topic, stream.bound.starting_offsets)
         .writeStream.queryName(topic.name)
         .option("checkpointLocation", topic.checkpoint)
         .foreachBatch(stream.process)

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from delta.tables import DeltaTable
@@ -168,5 +169,7 @@ def _label(text: str | None) -> dict[str, Any] | None:
 def _restored_version(parameters: dict[str, str], rows: list[Any]) -> int:
     if parameters.get("version"):
         return int(parameters["version"])
-    moment = parameters["timestamp"]
-    return max((row.version for row in rows if str(row.timestamp) <= moment), default=0)
+    # In the time zone of whoever gave the command, which is unknown: the earliest it can mean,
+    # since a refusal too many does no harm.
+    moment = datetime.fromisoformat(parameters["timestamp"]) - timedelta(hours=26)
+    return max((row.version for row in rows if row.timestamp <= moment), default=0)

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from orders_pipeline import backfill, errors, sink, streams, table
+from orders_pipeline import backfill, errors, rejects, sink, streams, table
 from orders_pipeline import pipeline as steps
 from orders_pipeline.batch import Written
 from orders_pipeline.checkpoint import Checkpoint
@@ -48,10 +48,14 @@ def test_good_records_are_rows_and_bad_ones_are_dead_letters(make: MakePipeline)
     assert balance.holds
 
 
-def test_batch_without_bad_records_reads_kafka_once(make: MakePipeline) -> None:
-    """Sent: 50 good records. Spark counts what it reads from Kafka: 50, not 50 for each action."""
+@pytest.mark.parametrize(("limit_bytes", "times"), [(rejects.LIMIT_BYTES, 1), (0, 2)])
+def test_kafka_is_read_once_unless_too_many_records_are_bad(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch, limit_bytes: int, times: int
+) -> None:
+    """Sent: 48 good records and 2 bad ones. Counted: what Spark reads from Kafka."""
+    monkeypatch.setattr(rejects, "LIMIT_BYTES", limit_bytes)
     pipeline = make()
-    pipeline.send(*(event(f"k{n}", n, partition=n % 2) for n in range(50)))
+    pipeline.send(*(event(f"k{n}", n, partition=n % 2) for n in range(48)), bad("x"), bad("y", 1))
     read: list[int] = []
 
     class Listener(StreamingQueryListener):
@@ -71,7 +75,8 @@ def test_batch_without_bad_records_reads_kafka_once(make: MakePipeline) -> None:
         wait_until(lambda: sum(read) > 0, 30, "Spark reports its progress")
     finally:
         pipeline.spark.streams.removeListener(listener)
-    assert sum(read) == 50
+    assert sum(read) == 50 * times
+    assert {letter.key for letter in pipeline.letters()} == {b"x", b"y"}
 
 
 def test_offsets_have_gaps_when_a_producer_rolled_back(make: MakePipeline) -> None:

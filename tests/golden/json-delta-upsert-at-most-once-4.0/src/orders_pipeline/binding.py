@@ -32,6 +32,8 @@ class Binding:
     table_settings: dict[str, Any]
     table_version: int
     """The table's newest version when it was bound: what happened before is accepted."""
+    starting_offsets: str = "earliest"
+    """Where the checkpoint begins: fixed when it is bound, since topics share the setting."""
     generation: int = 0
     """Raised by each ``--rebind`` to another state of the table."""
 
@@ -67,6 +69,7 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
         table_id=str(table.identity(spark, topic)),
         table_settings=_table_settings(topic),
         table_version=present.commits[0].version if present.commits else 0,
+        starting_offsets=topic.settings.kafka.starting_offsets,
     )
     if found:
         # A batch that the table has lost is written again: under another identity, since Delta
@@ -74,10 +77,12 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
         has_lost = present.table_id != found.table_id or _lost_commit(
             present.commits, found.table_version
         )
+        begins_again = rebind and checkpoint.planned() is None
         now = replace(
             now,
             generation=found.generation + bool(has_lost),
             table_version=now.table_version if problem else found.table_version,
+            starting_offsets=now.starting_offsets if begins_again else found.starting_offsets,
         )
     if now != found:
         checkpoint.write(FILE, json.dumps(asdict(now), indent=2))
@@ -113,7 +118,7 @@ def _problem_of_new(
             f"no {FILE}. Nothing was written. Name another checkpoint_location, or accept it with: "
             f"run --rebind {topic.name}"
         )
-    label = next((commit.label for commit in commits if commit.label), None)
+    label = next((commit.label for commit in _live(commits) if commit.label), None)
     if label is None:
         return None
     return (
@@ -168,19 +173,29 @@ def _problem(
 
 def _lost_commit(commits: list[table.Commit], accepted: int) -> table.Commit | None:
     """The newest RESTORE since ``accepted`` that took a batch's commit away; None if none did."""
-    batches = [commit.version for commit in commits if commit.label]
+    live = {commit.version for commit in _live(commits)}
+    counted = [commit for commit in commits if commit.version > accepted]
+    counted += _live([commit for commit in commits if commit.version <= accepted])
+    if all(commit.version in live for commit in counted if commit.label):
+        return None
+    return next(commit for commit in commits if commit.restored_to is not None)
+
+
+def _live(commits: list[table.Commit]) -> list[table.Commit]:
+    """The commits that the table's present state holds, the newest first: no RESTORE took them."""
+    live: list[table.Commit] = []
+    upto: int | None = None
     for commit in commits:
-        if commit.restored_to is None or commit.version <= accepted:
-            continue
-        if any(commit.restored_to < version < commit.version for version in batches):
-            return commit
-    return None
+        if upto is None or commit.version <= upto:
+            live.append(commit)
+            upto = commit.restored_to if commit.restored_to is not None else upto
+    return live
 
 
 def _ends_at(commits: list[table.Commit], version: int | None) -> dict[str, int]:
     """Where the newest batch up to ``version`` ended; empty where none did."""
-    upto = (c.label for c in commits if c.label and version is not None and c.version <= version)
-    return next((dict(label["ends"]) for label in upto), {})
+    held = [c.label for c in _live(commits) if c.label and version and c.version <= version]
+    return dict(held[0]["ends"]) if held else {}
 
 
 def _table_settings(topic: Topic) -> dict[str, Any]:

@@ -13,12 +13,17 @@ from pyspark.sql import functions as F
 
 from . import kafka
 from .batch import Batch, Letters
-from .errors import DeadLetterError
+from .errors import DeadLetterError, RefusedError
 from .settings import Topic
 from .shapes import HEADERS
 
 CONNECT = "__connect.errors."
 TRUNCATED = "ingest.truncated.from.bytes"
+FAILURES = (
+    *(DeadLetterError, RefusedError, KafkaException, TimeoutError),
+    *(PySparkException, Py4JJavaError),
+)
+"""All that a broker that refuses, or does not answer, ends in."""
 HEADROOM_BYTES = 4096
 """Room for headers and framing beside the value of the largest letter."""
 log = logging.getLogger(__name__)
@@ -69,7 +74,7 @@ def send(rejected: DataFrame, batch: Batch, topic: Topic) -> Letters:
             .save()
         )
         return Letters(stored=stored)
-    except (DeadLetterError, KafkaException, PySparkException, Py4JJavaError) as error:
+    except FAILURES as error:
         if settings.dead_letters.on_failure == "stop":
             raise DeadLetterError(
                 f"The dead letters of batch {batch.id} of {topic.name} could not all be stored in "

@@ -29,7 +29,7 @@ def is_first_attempt(batch: Batch, checkpoint: Checkpoint) -> bool:
             it up would give up the difference too.
     """
     name = f"attempts/{batch.id}"
-    found = checkpoint.read(name) if batch.first else None
+    found = checkpoint.read(name)
     if found is None:
         checkpoint.write(name, json.dumps(batch.label()))
         checkpoint.delete(f"attempts/{batch.id - KEPT}")
@@ -40,7 +40,8 @@ def is_first_attempt(batch: Batch, checkpoint: Checkpoint) -> bool:
         raise RefusedError(
             f"Batch {batch.id} was attempted up to the offsets {label['ends']}, but the checkpoint "
             f"{checkpoint.location} plans it up to {planned['ends']}: some of it was lost. Nothing "
-            "was written. Remove that folder and go on where the attempt ended: run --rebind with "
+            "was written. Remove that folder and go on where the attempt ended: run --rebind "
+            f"{checkpoint.topic} with "
             f"PIPELINE_KAFKA__STARTING_OFFSETS='{json.dumps(label['ends'])}'"
         )
     log.warning("batch %d was attempted before and is given up, up to %s", batch.id, label["ends"])

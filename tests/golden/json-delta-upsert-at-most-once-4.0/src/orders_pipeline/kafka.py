@@ -114,7 +114,10 @@ def publish_progress(settings: Settings, topic: str, ends: Offsets) -> None:
     positions = [Position(topic, partition, offset) for partition, offset in ends.items()]
     try:
         consumer = _group(settings.kafka.bootstrap_servers, settings.consumer_group)
-        consumer.commit(offsets=positions, asynchronous=False)
+        committed = consumer.commit(offsets=positions, asynchronous=False)
+        for position in committed or []:
+            if position.error:
+                raise KafkaException(position.error)
     except KafkaException as error:
         log.warning("the progress of %s is not published: %s", topic, error.args[0].str())
 
@@ -149,7 +152,7 @@ def _describe(settings: Settings, topic: str):  # type: ignore[no-untyped-def]  
             ) from None
         raise RefusedError(
             f"No answer about the topic {topic!r} from {settings.kafka.bootstrap_servers}: "
-            f"{error.args[0].str()}. Nothing was written. Check kafka.bootstrap_servers."
+            f"{error.args[0].str()}. Check kafka.bootstrap_servers."
         ) from None
 
 

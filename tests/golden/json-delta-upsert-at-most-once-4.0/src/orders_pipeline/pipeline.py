@@ -14,10 +14,10 @@ from . import breaker, dead_letters, delivery, kafka, metrics, sink
 from .batch import Balance, Batch, Letters
 from .checkpoint import Checkpoint
 from .counting import every, observe, outcomes
-from .decoding import decode_records
+from .decoding import decode_records, decode_rejected
+from .rejects import start_keeping
 from .rows import accepted_rows
 from .settings import Topic
-from .shapes import is_rejected
 from .transform import transform
 
 
@@ -44,15 +44,16 @@ def ingest(records: DataFrame, batch: Batch, topic: Topic, fields: StructType) -
         return
 
     # 2. The good rows, in one commit.
+    kept = start_keeping(records.sparkSession, topic)
     counted, read = observe(records, read=every())
-    decoded, found = observe(decode_records(counted, topic, fields), **outcomes())
+    decoded, found = observe(decode_records(counted, topic, fields, kept), **outcomes())
     done = sink.write(transform(topic.name, accepted_rows(decoded)), batch, topic)
 
-    # 3. The dead letters. A batch that has none reads Kafka once; this is the second time for one
-    #    that has some.
+    # 3. The dead letters. They were kept aside in the first reading; where they were too many, this
+    #    is the second.
     letters = Letters()
-    if found.get["rejected"]:
-        rejected = decode_records(records, topic, fields).where(is_rejected())
+    if count := found.get["rejected"]:
+        rejected = decode_rejected(records, topic, fields, kept, count)
         letters = dead_letters.send(rejected, batch, topic)
 
     # 4. What others see of it: progress for lag tools, and where every record went.

@@ -28,13 +28,19 @@ def make_tombstone_decoder(topic: Topic, fields: pa.Schema) -> Callable[[pa.Arra
     A null key, or one that does not give the key columns, is rejected: nothing could match it.
 
     Raises:
-        SettingsError: a key column is not a required field of the schema.
+        SettingsError: a key column is not a required field of the schema, or differs from another
+            field in nothing but case.
     """
     for column in topic.table.key_columns:
         if column not in fields.names or fields.field(column).nullable:
             raise SettingsError(
                 f"The key column {column!r} of the topic {topic.name!r} is not a required field. "
                 f"In {topic.schema_path}, write: {column} STRING NOT NULL"
+            )
+        if [name.lower() for name in fields.names].count(column.lower()) > 1:
+            raise SettingsError(
+                f"The key column {column!r} of the topic {topic.name!r} differs from another field "
+                "in nothing but case, which a table does not see. Choose another, or rename a field"
             )
     key_fields = pa.schema([fields.field(column) for column in topic.table.key_columns])
     decode_keys = make_key_decoder(key_fields, topic.table.key_format)

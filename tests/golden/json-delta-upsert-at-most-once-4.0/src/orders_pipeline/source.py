@@ -20,14 +20,15 @@ FETCH = {
 }
 
 
-def read_stream(spark: SparkSession, topic: Topic) -> DataFrame:
+def read_stream(spark: SparkSession, topic: Topic, starting: str) -> DataFrame:
     """The topic as a stream of *records* (``shapes.py``), from the checkpoint's position on.
+
+    Without one it begins at ``starting``: ``earliest``, ``latest`` or offsets as JSON.
 
     A topic whose oldest records are gone before they were read fails the query rather than skip
     them (Spark's ``failOnDataLoss``).
     """
     kafka = topic.settings.kafka
-    starting = kafka.starting_offsets
     if starting not in ("earliest", "latest"):
         given = offsets_from_json(json.loads(starting))
         partitions = range(partition_count(topic.settings, topic.name))

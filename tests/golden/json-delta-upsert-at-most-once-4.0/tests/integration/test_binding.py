@@ -2,16 +2,18 @@
 
 import json
 import shutil
+import threading
+import uuid
 from pathlib import Path
 
 import pytest
 
-from orders_pipeline import table
+from orders_pipeline import streams, table
 from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.errors import RefusedError
 
 from tests.support.pipeline import MakePipeline, Pipeline, event
-from tests.support.topics import create_topic, delete_topic
+from tests.support.topics import create_topic, delete_topic, produce
 
 
 def checkpoint_folder(pipeline: Pipeline) -> Path:
@@ -66,6 +68,39 @@ def test_new_checkpoint_over_a_table_that_was_fed_is_refused(make: MakePipeline)
     assert sorted(ids(pipeline)) == ["a", "b", "c"]
 
 
+def test_two_lost_checkpoints_are_bound_one_by_one_as_the_refusals_say(make: MakePipeline) -> None:
+    """Each topic goes on at its own offsets, though the setting that names them is one for both."""
+    one, two = names = [f"{number}-{uuid.uuid4().hex[:8]}" for number in ("one", "two")]
+    pipeline = make(topics=names)
+
+    def send(topic: str, *keys: str) -> None:
+        produce(pipeline.bootstrap_servers, topic, [event(key, 1) for key in keys])
+
+    def run(rebind: list[str], starting_offsets: str = "earliest") -> None:
+        kafka = {"starting_offsets": starting_offsets}
+        settings = pipeline.settings.model_copy(
+            update={"kafka": pipeline.settings.kafka.model_copy(update=kafka)}
+        )
+        streams.run(pipeline.spark, settings, threading.Event(), rebind)
+
+    send(one, "a", "b", "c")
+    send(two, "a")
+    run([])
+    shutil.rmtree(pipeline.settings.checkpoint_location)
+    send(one, "d")
+    send(two, "b")
+
+    with pytest.raises(RefusedError, match=f"--rebind {one}"):
+        run([])
+    with pytest.raises(RefusedError, match=f"--rebind {two}"):
+        run([one], '{"0": 3, "1": 0}')
+    run([two], '{"0": 1, "1": 0}')
+
+    for topic, expected in ((one, ["a", "b", "c", "d"]), (two, ["a", "b"])):
+        held = table.open_table(pipeline.spark, pipeline.settings.topic_settings(topic)).toDF()
+        assert sorted(row.id for row in held.collect()) == expected
+
+
 def test_replaced_table_is_refused(make: MakePipeline) -> None:
     """The table is dropped between two runs. Expected: a refusal; once accepted, it goes on."""
     pipeline = make()
@@ -99,6 +134,26 @@ def test_restored_table_is_refused(make: MakePipeline) -> None:
     pipeline.drain(rebind=True)
     pipeline.drain()
     assert ids(pipeline) == ["a", "c"]
+
+
+def test_new_checkpoint_over_a_restored_table_goes_on_where_that_one_ends(
+    make: MakePipeline,
+) -> None:
+    """A RESTORE takes a batch away, then the checkpoint is lost: that batch is not in the table."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    kept = table.commits(pipeline.spark, pipeline.topic)[0].version
+    pipeline.send(event("b", 2))
+    pipeline.drain()
+    table.open_table(pipeline.spark, pipeline.topic).restoreToVersion(kept)
+    shutil.rmtree(checkpoint_folder(pipeline))
+
+    with pytest.raises(RefusedError) as refused:
+        pipeline.drain()
+
+    ends = json.dumps({"0": 1, "1": 0})
+    assert f"PIPELINE_KAFKA__STARTING_OFFSETS='{ends}'" in str(refused.value)
 
 
 def test_checkpoint_of_another_topic_is_refused(make: MakePipeline) -> None:
