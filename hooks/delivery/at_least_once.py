@@ -9,6 +9,9 @@ from pyspark.sql import SparkSession
 from . import table
 from .batch import Batch
 
+AFTER_A_FAILURE = "start again: the batch is done again"
+"""What to do once the cause of a failed batch is mended."""
+
 
 @contextmanager
 def commit_of(batch: Batch, spark: SparkSession) -> Iterator[None]:

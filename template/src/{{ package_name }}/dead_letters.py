@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from . import kafka
 from .batch import Batch, Letters
+from .delivery import AFTER_A_FAILURE
 from .errors import DeadLetterError, RefusedError
 from .settings import Topic
 from .shapes import HEADERS
@@ -79,7 +80,7 @@ def send(rejected: DataFrame, batch: Batch, topic: Topic) -> Letters:
             raise DeadLetterError(
                 f"The dead letters of batch {batch.id} of {topic.name} could not all be stored in "
                 f"{topic.dead_letters}: {_cause(error)}. The batch is not committed; its "
-                "rows may be in the table already. Mend the topic, then start again."
+                f"rows may be in the table already. Mend the topic, then {AFTER_A_FAILURE}."
             ) from error
         return Letters(logged=_log_coordinates(rejected, topic, _cause(error)))
     finally:
