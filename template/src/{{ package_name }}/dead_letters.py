@@ -14,14 +14,14 @@ from pyspark.sql import functions as F
 from . import kafka
 from .batch import Batch, Letters
 from .delivery import AFTER_A_FAILURE
-from .errors import DeadLetterError, RefusedError
+from .errors import DeadLetterError, NoAnswerError, RefusedError
 from .settings import Topic
 from .shapes import HEADERS
 
 CONNECT = "__connect.errors."
 TRUNCATED = "ingest.truncated.from.bytes"
 FAILURES = (
-    *(DeadLetterError, RefusedError, KafkaException, TimeoutError),
+    *(DeadLetterError, NoAnswerError, RefusedError, KafkaException, TimeoutError),
     *(PySparkException, Py4JJavaError),
 )
 """All that a broker that refuses, or does not answer, ends in."""

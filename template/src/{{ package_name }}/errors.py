@@ -3,6 +3,7 @@
     PipelineError
     ├── SettingsError         a setting is missing or wrong; nothing was started
     ├── RefusedError          going on would lose or repeat records; nothing was written
+    ├── NoAnswerError         the brokers did not answer; nothing was written
     ├── BatchError            a batch failed and is not committed
     │   └── DeadLetterError   its rows may be in the table, its dead letters are not all stored
     └── BreakerTripped        too many records of a batch were rejected; it is complete
@@ -27,6 +28,10 @@ class RefusedError(PipelineError):
     """A check, at the start or of a batch, found what would lose or repeat records."""
 
     exit_code = 3
+
+
+class NoAnswerError(PipelineError):
+    """The brokers did not answer a question in time; nothing was written."""
 
 
 class BatchError(PipelineError):

@@ -15,11 +15,13 @@ can_install() {
   command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || sudo --non-interactive true 2>/dev/null; }
 }
 
+# Installs the first of these packages that Debian has here.
 install() {
   as_root=
   [ "$(id -u)" = 0 ] || as_root="sudo --non-interactive"
-  echo "Installing $1"
   $as_root apt-get update -qq
+  while [ $# -gt 1 ] && ! apt-cache show "$1" >/dev/null 2>&1; do shift; done
+  echo "Installing $1"
   $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1" >/dev/null
 }
 
@@ -51,14 +53,17 @@ set_up_java() {
   if [ -n "${JAVA_HOME:-}" ]; then
     major=$(java_major "$JAVA_HOME/bin/java")
     [ "${major:-0}" -ge "$JAVA_VERSION" ] ||
-      fail "JAVA_HOME is $JAVA_HOME, which holds Java ${major:-none}. Point it at Java $JAVA_VERSION or later, or unset it."
+      fail "JAVA_HOME is $JAVA_HOME, which holds Java ${major:-none}." \
+        "Point it at Java $JAVA_VERSION or later, or unset it."
     return
   fi
   major=$(java_major java)
   [ "${major:-0}" -ge "$JAVA_VERSION" ] && return
   can_install ||
-    fail "Java $JAVA_VERSION or later is missing (found: ${major:-none}). Install it, on Debian: apt-get install openjdk-$JAVA_VERSION-jre-headless"
-  install "openjdk-$JAVA_VERSION-jre-headless"
+    fail "Java $JAVA_VERSION or later is missing (found: ${major:-none})." \
+      "Install it, on Debian 12 or later: apt-get install default-jre-headless"
+  # Debian 13 no longer has Java 17; the one that it takes instead will do.
+  install "openjdk-$JAVA_VERSION-jre-headless" default-jre-headless
 }
 
 set_up_packages() {

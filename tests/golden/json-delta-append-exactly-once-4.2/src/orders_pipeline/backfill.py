@@ -16,7 +16,7 @@ from .checkpoint import Checkpoint
 from .counting import every, observe, outcomes
 from .decoding import decode_records
 from .errors import RefusedError
-from .rows import accepted_rows, with_later_records
+from .rows import accepted_rows
 from .schema import read_schema
 from .settings import Topic
 from .shapes import is_rejected
@@ -58,13 +58,9 @@ def backfill(spark: SparkSession, topic: Topic, start: Offsets, end: Offsets) ->
     earliest = kafka.offsets_at(topic.settings, topic.name, kafka.EARLIEST)
     start = {p: max(start.get(p, 0), earliest.get(p, 0)) for p in end}
     end = {p: max(offset, start[p]) for p, offset in end.items()}
-
-    def later() -> DataFrame:
-        return source.read_range(spark, topic.settings, topic.name, earliest | end, position)
-
     log.info("taking %s from %s to %s", topic.name, start, end)
     chosen = source.read_range(spark, topic.settings, topic.name, start, end)
-    return _take(with_later_records(chosen, later), topic, end, letters_are_stored=False)
+    return _take(chosen, topic, position, letters_are_stored=False)
 
 
 def replay(spark: SparkSession, topic: Topic, reason: str | None, since_ms: int) -> Balance:
@@ -93,26 +89,19 @@ def replay(spark: SparkSession, topic: Topic, reason: str | None, since_ms: int)
     [oldest] = records.agg(F.unix_millis(F.min("timestamp"))).first()  # type: ignore[misc]
     if oldest is None:
         raise RefusedError(f"{topic.dead_letters} has no such letters. Nothing was written.")
-
-    def later() -> DataFrame:
-        since = kafka.at_time(oldest)
-        first = kafka.offsets_at(settings, topic.name, since)
-        first = {p: min(first[p], offset) for p, offset in position.items()}
-        return source.read_range(spark, settings, topic.name, first, position)
-
-    return _take(with_later_records(records, later), topic, position, letters_are_stored=True)
+    return _take(records, topic, position, letters_are_stored=True)
 
 
-def _take(records: DataFrame, topic: Topic, end: Offsets, letters_are_stored: bool) -> Balance:
+def _take(chosen: DataFrame, topic: Topic, position: Offsets, letters_are_stored: bool) -> Balance:
     started = time.monotonic()
     fields = read_schema(topic)
-    batch = Batch(id=NO_BATCH, ends=end, pipeline="backfill", schema="", first=False)
-    counted, read = observe(records, read=every())
+    batch = Batch(id=NO_BATCH, ends=position, pipeline="backfill", schema="")
+    counted, read = observe(chosen, read=every())
     decoded, found = observe(decode_records(counted, topic, fields), **outcomes())
     done = sink.fill(transform(topic.name, accepted_rows(decoded)), topic)
     letters = Letters(stored=found.get["rejected"])
     if letters.stored and not letters_are_stored:
-        rejected = decode_records(records, topic, fields).where(is_rejected())
+        rejected = decode_records(chosen, topic, fields).where(is_rejected())
         letters = dead_letters.send(rejected, batch, topic)
     balance = Balance.of(batch, read.get, found.get, done, letters)
     metrics.publish(balance, topic.name, seconds=time.monotonic() - started)

@@ -20,8 +20,6 @@ class Batch:
     """Identity of the checkpoint that planned it: a new checkpoint is a new pipeline."""
     schema: str
     """Fingerprint of the schema that its records are decoded with."""
-    first: bool
-    """The first batch since the process started: the only one that can be a replay."""
 
     def label(self) -> dict[str, Any]:
         """What identifies the batch, as JSON knows it: for a table's history or a file."""

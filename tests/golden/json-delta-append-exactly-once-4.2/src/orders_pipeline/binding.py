@@ -16,7 +16,6 @@ from pyspark.sql.types import StructType
 from . import kafka, table
 from .checkpoint import Checkpoint
 from .errors import RefusedError
-from .rows import TABLE_OF_A_NEW_TOPIC
 from .settings import Topic
 
 FILE = "binding.json"
@@ -66,16 +65,18 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
     table.prepare(spark, topic, columns)
     now = Binding(
         topic_id=present.topic_id,
-        table_id=str(table.identity(spark, topic)),
+        table_id=str(present.table_id or table.identity(spark, topic)),
         table_settings=_table_settings(topic),
         table_version=present.commits[0].version if present.commits else 0,
         starting_offsets=topic.settings.kafka.starting_offsets,
     )
     if found:
-        # A batch that the table has lost is written again: under another identity, since Delta
-        # still counts it as written.
-        has_lost = present.table_id != found.table_id or _lost_commit(
-            present.commits, found.table_version
+        # A batch that the table, or the checkpoint, has lost is written again: under another
+        # identity, since Delta still counts it as written.
+        has_lost = (
+            present.table_id != found.table_id
+            or _lost_commit(present.commits, found.table_version)
+            or _ahead(found, checkpoint, present.commits)
         )
         begins_again = rebind and checkpoint.planned() is None
         now = replace(
@@ -87,6 +88,18 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
     if now != found:
         checkpoint.write(FILE, json.dumps(asdict(now), indent=2))
     return now
+
+
+def check(spark: SparkSession, topic: Topic, bound: Binding) -> None:
+    """Sees that topic and table are still those that a running query was bound to.
+
+    Raises:
+        RefusedError: one of them was replaced since; nothing was written.
+    """
+    topic_id = kafka.topic_id(topic.settings, topic.name)
+    problem = _replaced(bound, topic, topic_id, table.identity(spark, topic))
+    if problem:
+        raise RefusedError(problem)
 
 
 def find_problem(spark: SparkSession, topic: Topic) -> str | None:
@@ -137,22 +150,10 @@ def _problem(
     """What no longer fits together; None if all does."""
     if found is None:
         return _problem_of_new(checkpoint, topic, present.commits)
-    topic_id, table_id, commits = present.topic_id, present.table_id, present.commits
-    if topic_id != found.topic_id:
-        return (
-            f"The topic {topic.name} was recreated (its id was {found.topic_id}, now {topic_id}), "
-            f"so the offsets in {topic.checkpoint} mean other records. Nothing was written. Remove "
-            f"that folder{TABLE_OF_A_NEW_TOPIC}, then read the new topic from its start with: "
-            f"run --rebind {topic.name}"
-        )
-    if table_id != found.table_id:
-        state = "is gone" if table_id is None else "was replaced by another"
-        return (
-            f"The table {topic.location} {state} since {topic.checkpoint} was made, so the rows "
-            "that the checkpoint counts as written are not in it. Nothing was written. Restore the "
-            "table; or remove the checkpoint's folder and start; or go on without those rows: "
-            f"run --rebind {topic.name}"
-        )
+    replaced = _replaced(found, topic, present.topic_id, present.table_id)
+    if replaced:
+        return replaced
+    commits = present.commits
     lost = _lost_commit(commits, found.table_version)
     if lost is not None:
         return (
@@ -161,12 +162,41 @@ def _problem(
             f"with: run --rebind {topic.name}, then bring their rows back with: backfill "
             f"{topic.name} --from-offsets '{json.dumps(_ends_at(commits, lost.restored_to))}'"
         )
+    ahead = _ahead(found, checkpoint, commits)
+    if ahead is not None:
+        return (
+            f"The checkpoint {topic.checkpoint} was set back: the table {topic.location} has batch "
+            f"{ahead['batch']} of it, up to the offsets {ahead['ends']}, which it has not planned, "
+            "so some of it was lost. Nothing was written. Remove that folder and go on where the "
+            f"table ends: run --rebind {topic.name} with PIPELINE_KAFKA__STARTING_OFFSETS="
+            f"'{json.dumps(ahead['ends'])}'"
+        )
     if _table_settings(topic) != found.table_settings:
         return (
             f"The table settings of {topic.name} were {found.table_settings} when "
             f"{topic.checkpoint} was made and are {_table_settings(topic)} now. Nothing was "
             "written. Put them back; or give the topic a new table and checkpoint; or accept it "
             f"with: run --rebind {topic.name}"
+        )
+    return None
+
+
+def _replaced(found: Binding, topic: Topic, topic_id: str, table_id: str | None) -> str | None:
+    """Why the topic or the table is no longer the one that was bound; None if both are."""
+    if topic_id != found.topic_id:
+        return (
+            f"The topic {topic.name} was recreated (its id was {found.topic_id}, now {topic_id}), "
+            f"so the offsets in {topic.checkpoint} and in {topic.location} mean other records. "
+            "Nothing was written. Name another table.location and remove the checkpoint's folder, "
+            f"then read the new topic from its start with: run --rebind {topic.name}"
+        )
+    if table_id != found.table_id:
+        state = "is gone" if table_id is None else "was replaced by another"
+        return (
+            f"The table {topic.location} {state} since {topic.checkpoint} was made, so the rows "
+            "that the checkpoint counts as written are not in it. Nothing was written. Restore the "
+            "table; or remove the checkpoint's folder and start; or go on without those rows: "
+            f"run --rebind {topic.name}"
         )
     return None
 
@@ -190,6 +220,19 @@ def _live(commits: list[table.Commit]) -> list[table.Commit]:
             live.append(commit)
             upto = commit.restored_to if commit.restored_to is not None else upto
     return live
+
+
+def _ahead(
+    found: Binding, checkpoint: Checkpoint, commits: list[table.Commit]
+) -> dict[str, Any] | None:
+    """The label of a batch that the table has and the checkpoint never planned; None if none is."""
+    pipeline = f"{checkpoint.identity()}.{found.generation}"
+    labels = [commit.label for commit in commits if commit.label]
+    newest = next((label for label in labels if label["pipeline"] == pipeline), None)
+    planned = checkpoint.planned()
+    if newest is None or newest["batch"] <= (-1 if planned is None else planned):
+        return None
+    return newest
 
 
 def _ends_at(commits: list[table.Commit], version: int | None) -> dict[str, int]:

@@ -62,6 +62,14 @@ class Checkpoint:
         committed = self.committed()
         return None if committed is None else self.ends(committed)
 
+    def planned_ends(self) -> Offsets:
+        """Where the newest batch that was planned ends.
+
+        Raises:
+            RefusedError: none was planned yet.
+        """
+        return self.ends(self.planned() or 0)
+
     def read(self, name: str) -> str | None:
         """The text of a file in the checkpoint; None where there is none."""
         path = self._path(name)
@@ -90,19 +98,15 @@ class Checkpoint:
         """Removes a file from the checkpoint, if it is there."""
         self._files.delete(self._path(name), False)
 
-    def numbers(self, folder: str) -> list[int]:
-        """The files of a folder that are named by a number, in ascending order."""
+    def _newest(self, folder: str) -> int | None:
         try:
             found = self._files.listStatus(self._path(folder))
         except Py4JJavaError as error:
             if "FileNotFoundException" in str(error.java_exception.getClass().getName()):
-                return []
+                return None
             raise
         names = [status.getPath().getName() for status in found]
-        return sorted(int(name) for name in names if name.isdigit())
-
-    def _newest(self, folder: str) -> int | None:
-        return max(self.numbers(folder), default=None)
+        return max((int(name) for name in names if name.isdigit()), default=None)
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self.location}/{name}")

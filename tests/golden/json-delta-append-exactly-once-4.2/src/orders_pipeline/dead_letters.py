@@ -13,14 +13,15 @@ from pyspark.sql import functions as F
 
 from . import kafka
 from .batch import Batch, Letters
-from .errors import DeadLetterError, RefusedError
+from .delivery import AFTER_A_FAILURE
+from .errors import DeadLetterError, NoAnswerError, RefusedError
 from .settings import Topic
 from .shapes import HEADERS
 
 CONNECT = "__connect.errors."
 TRUNCATED = "ingest.truncated.from.bytes"
 FAILURES = (
-    *(DeadLetterError, RefusedError, KafkaException, TimeoutError),
+    *(DeadLetterError, NoAnswerError, RefusedError, KafkaException, TimeoutError),
     *(PySparkException, Py4JJavaError),
 )
 """All that a broker that refuses, or does not answer, ends in."""
@@ -79,7 +80,7 @@ def send(rejected: DataFrame, batch: Batch, topic: Topic) -> Letters:
             raise DeadLetterError(
                 f"The dead letters of batch {batch.id} of {topic.name} could not all be stored in "
                 f"{topic.dead_letters}: {_cause(error)}. The batch is not committed; its "
-                "rows may be in the table already. Mend the topic, then start again."
+                f"rows may be in the table already. Mend the topic, then {AFTER_A_FAILURE}."
             ) from error
         return Letters(logged=_log_coordinates(rejected, topic, _cause(error)))
     finally:

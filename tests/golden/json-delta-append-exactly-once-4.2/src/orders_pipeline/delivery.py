@@ -1,9 +1,8 @@
 """What makes a replay safe: a batch's commit carries its identity, and Delta takes each only once.
 
 ``txnAppId`` and ``txnVersion`` are Delta's own (its documentation, "Idempotent table writes in
-foreachBatch"): a write whose pair the table has seen is skipped without a word. So before the first
-batch after a start, the only one that can be a replay, the table is asked, and what it says about
-that batch is compared with what the checkpoint plans.
+foreachBatch"): a write whose pair the table has seen is skipped without a word. So the table is
+asked before each batch, and what it says about that one is compared with what the checkpoint plans.
 """
 
 import json
@@ -19,6 +18,8 @@ from .errors import RefusedError
 from .settings import Topic
 
 TRANSACTION = "spark.databricks.delta.write."
+AFTER_A_FAILURE = "start again: the batch is done again"
+"""What to do once the cause of a failed batch is mended."""
 log = logging.getLogger(__name__)
 
 
@@ -49,8 +50,6 @@ def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
         RefusedError: it was written, but with other records or under another schema than the
             checkpoint plans now; to skip it would lose the difference.
     """
-    if not batch.first:
-        return False
     last = table.last_transaction(spark, topic, batch.pipeline)
     if last is None or last < batch.id:
         return False

@@ -2,7 +2,8 @@
 
     PipelineError
     ├── SettingsError         a setting is missing or wrong; nothing was started
-    ├── RefusedError          a start-up check said no; nothing was written
+    ├── RefusedError          going on would lose or repeat records; nothing was written
+    ├── NoAnswerError         the brokers did not answer; nothing was written
     ├── BatchError            a batch failed and is not committed
     │   └── DeadLetterError   its rows may be in the table, its dead letters are not all stored
     └── BreakerTripped        too many records of a batch were rejected; it is complete
@@ -24,9 +25,13 @@ class SettingsError(PipelineError):
 
 
 class RefusedError(PipelineError):
-    """A start-up check found something that would lose or repeat records; nothing was written."""
+    """A check, at the start or of a batch, found what would lose or repeat records."""
 
     exit_code = 3
+
+
+class NoAnswerError(PipelineError):
+    """The brokers did not answer a question in time; nothing was written."""
 
 
 class BatchError(PipelineError):

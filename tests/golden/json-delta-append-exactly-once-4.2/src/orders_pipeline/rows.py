@@ -11,9 +11,6 @@ from .reasons import Reason
 from .settings import Topic
 from .shapes import COORDINATES, is_accepted
 
-TABLE_OF_A_NEW_TOPIC = ""
-"""What to do with the table when its topic was recreated: nothing, new rows come beside the old."""
-
 
 def accepted_rows(decoded: DataFrame) -> DataFrame:
     """The *rows* of the accepted records of *decoded* (``shapes.py``)."""
@@ -38,8 +35,3 @@ def make_tombstone_decoder(topic: Topic, fields: pa.Schema) -> Callable[[pa.Arra
         )
 
     return decode_tombstones
-
-
-def with_later_records(chosen: DataFrame, later: Callable[[], DataFrame]) -> DataFrame:
-    """What a backfill of the *records* ``chosen`` has to read: just them, rows are independent."""
-    return chosen

@@ -25,10 +25,11 @@ def jar_paths() -> list[str]:
     return jars
 
 
-def start_session(name: str, master: str = "local[*]") -> SparkSession:
+def start_session(name: str, master: str = "local[*]", show_progress: bool = False) -> SparkSession:
     """The session that every query of this process shares.
 
-    ``spark-submit`` has a master of its own, which wins over ``master``.
+    ``spark-submit`` has a master of its own, which wins over ``master``. With ``show_progress`` a
+    terminal shows how far each of Spark's stages is.
 
     Raises:
         SettingsError: the jars are missing.
@@ -41,6 +42,8 @@ def start_session(name: str, master: str = "local[*]") -> SparkSession:
         builder = builder.config("spark.driver.host", "127.0.0.1")
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
         builder = builder.config("spark.ui.enabled", "false")
+    if show_progress and sys.stderr.isatty():
+        builder = builder.config("spark.ui.showConsoleProgress", "true")
     for key, value in OPTIONS.items():
         builder = builder.config(key, value)
     spark = builder.config("spark.jars", ",".join(jar_paths())).getOrCreate()
@@ -58,7 +61,6 @@ OPTIONS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.scheduler.mode": "FAIR",
-    "spark.ui.showConsoleProgress": "false",
     # VACUUM starts as many tasks, and the default is 10,000.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
 }

@@ -11,11 +11,11 @@ from typing import Any
 
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructType
 
-from .errors import RefusedError
+from .errors import RefusedError, SettingsError
 from .settings import Topic
 
 HISTORY = 1000
@@ -135,9 +135,20 @@ def retry_conflicts(action: Callable[[], DataFrame | None]) -> DataFrame | None:
 
 
 def compact(spark: SparkSession, topic: Topic, retention_hours: int) -> None:
-    """Folds small files into large ones and removes files that no version needs any more."""
+    """Folds small files into large ones and removes files that no version needs any more.
+
+    Raises:
+        SettingsError: Delta keeps them for longer than ``retention_hours``; nothing was removed.
+    """
     retry_conflicts(lambda: open_table(spark, topic).optimize().executeCompaction())
-    open_table(spark, topic).vacuum(retention_hours)
+    try:
+        open_table(spark, topic).vacuum(retention_hours)
+    except IllegalArgumentException:
+        raise SettingsError(
+            f"{retention_hours} hours are less than the table {topic.location} keeps old files "
+            "for, so that slow readers find them: 168, or what its property "
+            "delta.deletedFileRetentionDuration says. Its small files were folded, none removed."
+        ) from None
 
 
 def _snapshot(spark: SparkSession, topic: Topic) -> Any:

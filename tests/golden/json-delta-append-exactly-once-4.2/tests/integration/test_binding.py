@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orders_pipeline import streams, table
+from orders_pipeline import backfill, kafka, streams, table
 from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.errors import RefusedError
 
@@ -47,6 +47,33 @@ def test_recreated_topic_is_refused(make: MakePipeline) -> None:
     shutil.rmtree(checkpoint_folder(pipeline))
     pipeline.drain(rebind=True)
     assert {f"new{n}" for n in range(8)} <= set(ids(pipeline))
+
+
+@pytest.mark.parametrize("replaced", ["topic", "table"])
+def test_what_is_replaced_under_a_running_stream_is_refused_in_its_next_batch(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch, replaced: str
+) -> None:
+    """Sent: three batches of one record; after the first, the topic is made anew or the table goes.
+
+    Expected: a refusal in the second batch, before it writes anything.
+    """
+    pipeline = make(kafka={"max_offsets_per_trigger": 1})
+    pipeline.send(*(event(f"old{n}", n) for n in range(3)))
+
+    def replace(*ignored: object) -> None:
+        if replaced == "table":
+            shutil.rmtree(pipeline.topic.location)
+            return
+        delete_topic(pipeline.bootstrap_servers, pipeline.topic.name)
+        create_topic(pipeline.bootstrap_servers, pipeline.topic.name, 2)
+        pipeline.send(*(event(f"new{n}", n) for n in range(8)))
+
+    monkeypatch.setattr(kafka, "publish_progress", replace)
+    with pytest.raises(RefusedError, match=r"was recreated|is gone since"):
+        pipeline.drain()
+
+    assert len(pipeline.balances) == 1
+    assert table.exists(pipeline.spark, pipeline.topic) == (replaced == "topic")
 
 
 def test_new_checkpoint_over_a_table_that_was_fed_is_refused(make: MakePipeline) -> None:
@@ -134,6 +161,42 @@ def test_restored_table_is_refused(make: MakePipeline) -> None:
     pipeline.drain(rebind=True)
     pipeline.drain()
     assert ids(pipeline) == ["a", "c"]
+    backfill.backfill(pipeline.spark, pipeline.topic, {0: 1, 1: 0}, {0: 2, 1: 0})
+    assert ids(pipeline) == ["a", "b", "c"]
+
+
+def test_batch_that_a_restore_took_is_written_again_when_it_is_replayed(make: MakePipeline) -> None:
+    """The RESTORE takes the commit of a batch that Spark then runs again under the same number."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    kept = table.commits(pipeline.spark, pipeline.topic)[0].version
+    pipeline.send(event("b", 2))
+    pipeline.drain()
+    table.open_table(pipeline.spark, pipeline.topic).restoreToVersion(kept)
+    forget(pipeline, "commits/1")
+
+    pipeline.drain(rebind=True)
+
+    assert ids(pipeline) == ["a", "b"]
+
+
+def test_checkpoint_that_was_set_back_is_refused(make: MakePipeline) -> None:
+    """A backup of it is put back, two batches older than the table. Expected: where to go on."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    backup = shutil.copytree(checkpoint_folder(pipeline), f"{pipeline.topic.checkpoint}.backup")
+    for n, key in enumerate("bc"):
+        pipeline.send(event(key, n))
+        pipeline.drain()
+    shutil.rmtree(checkpoint_folder(pipeline))
+    shutil.copytree(backup, checkpoint_folder(pipeline))
+    pipeline.send(event("d", 4))
+
+    with pytest.raises(RefusedError, match=r"has batch 2 of it, up to the offsets {.*0': 3"):
+        pipeline.drain()
+    assert ids(pipeline) == ["a", "b", "c"]
 
 
 def test_new_checkpoint_over_a_restored_table_goes_on_where_that_one_ends(
@@ -203,7 +266,7 @@ def test_changed_schema_is_refused_while_a_batch_is_in_flight(make: MakePipeline
     forget(pipeline, "commits/0")
     pipeline.write_schema(f"{DDL}, colour STRING")
 
-    with pytest.raises(RefusedError, match="changed, or decode.unknown_fields, while batch 0"):
+    with pytest.raises(RefusedError, match=r"changed, or decode\.unknown_fields, while batch 0"):
         pipeline.drain()
 
     pipeline.write_schema(DDL)

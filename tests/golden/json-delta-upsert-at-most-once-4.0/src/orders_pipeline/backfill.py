@@ -2,6 +2,10 @@
 
 Safe beside the stream, since it takes only records that the stream has passed and never comes back
 to; safe to repeat, since ``sink.fill`` changes nothing that the table has already.
+
+The table does not remember what was deleted: a record whose key was deleted later would come back.
+So all that came after it is read as well, up to the stream's position, and what the stream deleted
+while this ran is deleted once more. If this is cut short, run it again.
 """
 
 import logging
@@ -9,6 +13,7 @@ import time
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from . import dead_letters, kafka, metrics, sink, source
 from .batch import Balance, Batch, Letters, Offsets
@@ -16,7 +21,7 @@ from .checkpoint import Checkpoint
 from .counting import every, observe, outcomes
 from .decoding import decode_records
 from .errors import RefusedError
-from .rows import accepted_rows, with_later_records
+from .rows import accepted_rows
 from .schema import read_schema
 from .settings import Topic
 from .shapes import is_rejected
@@ -58,13 +63,10 @@ def backfill(spark: SparkSession, topic: Topic, start: Offsets, end: Offsets) ->
     earliest = kafka.offsets_at(topic.settings, topic.name, kafka.EARLIEST)
     start = {p: max(start.get(p, 0), earliest.get(p, 0)) for p in end}
     end = {p: max(offset, start[p]) for p, offset in end.items()}
-
-    def later() -> DataFrame:
-        return source.read_range(spark, topic.settings, topic.name, earliest | end, position)
-
     log.info("taking %s from %s to %s", topic.name, start, end)
     chosen = source.read_range(spark, topic.settings, topic.name, start, end)
-    return _take(with_later_records(chosen, later), topic, end, letters_are_stored=False)
+    later = source.read_range(spark, topic.settings, topic.name, earliest | end, position)
+    return _take(chosen, later, topic, position, letters_are_stored=False)
 
 
 def replay(spark: SparkSession, topic: Topic, reason: str | None, since_ms: int) -> Balance:
@@ -93,27 +95,45 @@ def replay(spark: SparkSession, topic: Topic, reason: str | None, since_ms: int)
     [oldest] = records.agg(F.unix_millis(F.min("timestamp"))).first()  # type: ignore[misc]
     if oldest is None:
         raise RefusedError(f"{topic.dead_letters} has no such letters. Nothing was written.")
-
-    def later() -> DataFrame:
-        since = kafka.at_time(oldest)
-        first = kafka.offsets_at(settings, topic.name, since)
-        first = {p: min(first[p], offset) for p, offset in position.items()}
-        return source.read_range(spark, settings, topic.name, first, position)
-
-    return _take(with_later_records(records, later), topic, position, letters_are_stored=True)
+    since = kafka.offsets_at(settings, topic.name, kafka.at_time(oldest))
+    since = {p: min(since[p], offset) for p, offset in position.items()}
+    later = source.read_range(spark, settings, topic.name, since, position)
+    return _take(records, later, topic, position, letters_are_stored=True)
 
 
-def _take(records: DataFrame, topic: Topic, end: Offsets, letters_are_stored: bool) -> Balance:
+def _take(
+    chosen: DataFrame,
+    later: DataFrame,
+    topic: Topic,
+    position: Offsets,
+    letters_are_stored: bool,
+) -> Balance:
     started = time.monotonic()
     fields = read_schema(topic)
-    batch = Batch(id=NO_BATCH, ends=end, pipeline="backfill", schema="", first=False)
-    counted, read = observe(records, read=every())
+    batch = Batch(id=NO_BATCH, ends=position, pipeline="backfill", schema="")
+    counted, read = observe(chosen.unionByName(later), read=every())
     decoded, found = observe(decode_records(counted, topic, fields), **outcomes())
     done = sink.fill(transform(topic.name, accepted_rows(decoded)), topic)
+    _delete_again(chosen.sparkSession, topic, fields, position)
     letters = Letters(stored=found.get["rejected"])
     if letters.stored and not letters_are_stored:
-        rejected = decode_records(records, topic, fields).where(is_rejected())
-        letters = dead_letters.send(rejected, batch, topic)
+        rejected = decode_records(chosen, topic, fields).where(is_rejected())
+        logged = dead_letters.send(rejected, batch, topic).logged
+        letters = Letters(stored=letters.stored - logged, logged=logged)
     balance = Balance.of(batch, read.get, found.get, done, letters)
     metrics.publish(balance, topic.name, seconds=time.monotonic() - started)
     return balance
+
+
+def _delete_again(spark: SparkSession, topic: Topic, fields: StructType, position: Offsets) -> None:
+    """Merges the deletes that the stream met since ``position``, the last of them perhaps not yet.
+
+    One that the stream merged before our commit left nothing in the table, so its row came back.
+    """
+    newest = Checkpoint(spark, topic.checkpoint, topic.name).planned_ends()
+    if newest == position:
+        return
+    since = source.read_range(spark, topic.settings, topic.name, position, newest)
+    rows = transform(topic.name, accepted_rows(decode_records(since, topic, fields)))
+    done = sink.fill(rows.where("_deleted"), topic)
+    log.info("deleted %d rows again that the stream deleted meanwhile", done.deleted)

@@ -15,10 +15,15 @@ def check(balance: Balance, topic: Topic) -> None:
     rejected = balance.dead_lettered + balance.logged
     if rejected < limits.min_rejected or rejected <= limits.max_rejected_ratio * balance.read:
         return
+    if balance.logged:
+        letters = f"{balance.logged} of them are only in the log"
+        command = f"backfill {topic.name}, from the offsets that the log names"
+    else:
+        letters = f"its dead letters are in {topic.dead_letters}, with their reasons"
+        command = f"replay {topic.name}"
     raise BreakerTripped(
         f"{rejected} of {balance.read} records in batch {balance.batch} of {topic.name} were "
         f"rejected, more than breaker.max_rejected_ratio = {limits.max_rejected_ratio}. The batch "
-        f"is complete: its dead letters are in {topic.dead_letters}, with their reasons. Compare "
-        f"{topic.schema_path} with a few of them, correct it, start again, then bring them back "
-        f"with: replay {topic.name}"
+        f"is complete: {letters}. Compare {topic.schema_path} with a few of them, correct it, "
+        f"start again, then bring them back with: {command}"
     )

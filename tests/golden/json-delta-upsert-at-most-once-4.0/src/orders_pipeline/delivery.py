@@ -9,15 +9,19 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from . import table
-from .batch import Batch
+from .batch import Batch, offsets_to_json
 from .checkpoint import Checkpoint
 from .errors import RefusedError
+from .settings import Topic
 
 KEPT = 100
 """Attempts that stay on record; Spark keeps as many of its own batches."""
+AFTER_A_FAILURE = "start again: the batch is given up then, and the log says how to bring it back"
+"""What to do once the cause of a failed batch is mended."""
 log = logging.getLogger(__name__)
 
 
@@ -44,8 +48,24 @@ def is_first_attempt(batch: Batch, checkpoint: Checkpoint) -> bool:
             f"{checkpoint.topic} with "
             f"PIPELINE_KAFKA__STARTING_OFFSETS='{json.dumps(label['ends'])}'"
         )
-    log.warning("batch %d was attempted before and is given up, up to %s", batch.id, label["ends"])
     return False
+
+
+def give_up(records: DataFrame, batch: Batch, topic: Topic) -> int:
+    """Logs how to bring back what the table lacks of *records*; returns how many they are."""
+    counted = records.groupBy("partition").agg(
+        F.count("*").alias("count"), F.min("offset").alias("start")
+    )
+    found = counted.collect()
+    start = offsets_to_json({row.partition: row.start for row in found})
+    end = offsets_to_json({row.partition: batch.ends[row.partition] for row in found})
+    total = sum(int(row["count"]) for row in found)
+    log.warning(
+        "batch %d of %s was attempted before and is given up, with %d records. Those that are not "
+        "in the table come back with: backfill %s --from-offsets '%s' --to-offsets '%s'",
+        *(batch.id, topic.name, total, topic.name, json.dumps(start), json.dumps(end)),
+    )
+    return total
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, OffsetSpec
 
 from .batch import Offsets
-from .errors import RefusedError
+from .errors import NoAnswerError, RefusedError
 from .settings import Settings
 
 TIMEOUT_S = 30
@@ -31,7 +31,8 @@ def topic_id(settings: Settings, topic: str) -> str:
     """The id that the brokers gave the topic when it was made: a new one of the same name differs.
 
     Raises:
-        RefusedError: no such topic, or no broker answers.
+        RefusedError: no such topic.
+        NoAnswerError: no broker answers.
     """
     return str(_describe(settings, topic).topic_id)
 
@@ -40,7 +41,8 @@ def partition_count(settings: Settings, topic: str) -> int:
     """How many partitions the topic has.
 
     Raises:
-        RefusedError: no such topic, or no broker answers.
+        RefusedError: no such topic.
+        NoAnswerError: no broker answers.
     """
     return len(_describe(settings, topic).partitions)
 
@@ -150,9 +152,10 @@ def _describe(settings: Settings, topic: str):  # type: ignore[no-untyped-def]  
                 f"The topic {topic!r} does not exist at {settings.kafka.bootstrap_servers}. "
                 "Nothing was written. Create it, or correct its name."
             ) from None
-        raise RefusedError(
+        raise NoAnswerError(
             f"No answer about the topic {topic!r} from {settings.kafka.bootstrap_servers}: "
-            f"{error.args[0].str()}. Check kafka.bootstrap_servers."
+            f"{error.args[0].str()}. Nothing was written. Check kafka.bootstrap_servers, and that "
+            "the brokers are up, then start again."
         ) from None
 
 

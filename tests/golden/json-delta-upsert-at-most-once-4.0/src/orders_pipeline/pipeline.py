@@ -36,7 +36,7 @@ def ingest(records: DataFrame, batch: Batch, topic: Topic, fields: StructType) -
     # 1. The attempt, on record before any effect.
     checkpoint = Checkpoint(records.sparkSession, topic.checkpoint, topic.name)
     if not delivery.is_first_attempt(batch, checkpoint):
-        given_up = records.count()
+        given_up = delivery.give_up(records, batch, topic)
         balance = Balance(
             batch.id, given_up, written=0, dead_lettered=0, filtered=0, skipped=given_up
         )

@@ -10,10 +10,7 @@ from .decode import Decoded
 from .errors import SettingsError
 from .keys import make_key_decoder
 from .settings import Topic
-from .shapes import COORDINATES, is_accepted
-
-TABLE_OF_A_NEW_TOPIC = " and name another table.location, where no row is newer by its offset"
-"""What to do with the table when its topic was recreated, whose offsets begin at 0 again."""
+from .shapes import COORDINATES, RESERVED, is_accepted
 
 
 def accepted_rows(decoded: DataFrame) -> DataFrame:
@@ -28,8 +25,7 @@ def make_tombstone_decoder(topic: Topic, fields: pa.Schema) -> Callable[[pa.Arra
     A null key, or one that does not give the key columns, is rejected: nothing could match it.
 
     Raises:
-        SettingsError: a key column is not a required field of the schema, or differs from another
-            field in nothing but case.
+        SettingsError: a key column is not a required field of the schema, or its name is taken.
     """
     for column in topic.table.key_columns:
         if column not in fields.names or fields.field(column).nullable:
@@ -37,10 +33,12 @@ def make_tombstone_decoder(topic: Topic, fields: pa.Schema) -> Callable[[pa.Arra
                 f"The key column {column!r} of the topic {topic.name!r} is not a required field. "
                 f"In {topic.schema_path}, write: {column} STRING NOT NULL"
             )
-        if [name.lower() for name in fields.names].count(column.lower()) > 1:
+        names = [*RESERVED, *(name.lower() for name in fields.names)]
+        if names.count(column.lower()) > 1:
             raise SettingsError(
                 f"The key column {column!r} of the topic {topic.name!r} differs from another field "
-                "in nothing but case, which a table does not see. Choose another, or rename a field"
+                "or from a column of the pipeline's own in nothing but case, which a table does "
+                "not see. Choose another, or rename the field"
             )
     key_fields = pa.schema([fields.field(column) for column in topic.table.key_columns])
     decode_keys = make_key_decoder(key_fields, topic.table.key_format)
@@ -59,12 +57,3 @@ def make_tombstone_decoder(topic: Topic, fields: pa.Schema) -> Callable[[pa.Arra
         return decoded._replace(rows=rows)
 
     return decode_tombstones
-
-
-def with_later_records(chosen: DataFrame, later: Callable[[], DataFrame]) -> DataFrame:
-    """What a backfill of the *records* ``chosen`` has to read: them, and all that came after.
-
-    The table does not remember what was deleted: a record of ``chosen`` whose key was deleted
-    later would come back, if the delete were not read as well.
-    """
-    return chosen.unionByName(later())

@@ -8,20 +8,17 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from . import binding, metrics, source
 from .batch import Batch
 from .binding import Binding
 from .checkpoint import Checkpoint
-from .decoding import decode_records
-from .errors import BatchError, BreakerTripped, PipelineError, RefusedError
+from .columns import row_columns
+from .errors import BatchError, BreakerTripped, PipelineError
 from .pipeline import ingest
-from .rows import accepted_rows
 from .schema import read_schema
 from .settings import Settings, Topic
-from .shapes import RECORDS, RESERVED
-from .transform import transform
 
 POLL_S = 0.2
 log = logging.getLogger(__name__)
@@ -35,6 +32,7 @@ class Stopped(Exception):
 class Stream:
     """The query of one topic."""
 
+    spark: SparkSession
     topic: Topic
     fields: StructType
     checkpoint: Checkpoint
@@ -46,7 +44,6 @@ class Stream:
     """What ``ingest`` raised, as it was before Spark wrapped it."""
     ended_early: bool = False
     """The query ended because it was asked to, before a batch that it had planned."""
-    batches: int = 0
 
     def process(self, records: DataFrame, batch_id: int) -> None:
         """Spark's ``foreachBatch`` function."""
@@ -54,6 +51,7 @@ class Stream:
             self.ended_early = True
             raise Stopped
         try:
+            binding.check(self.spark, self.topic, self.bound)
             batch = self._batch(batch_id)
             log.info("batch %d of %s, up to %s", batch.id, self.topic.name, batch.ends)
             ingest(records, batch, self.topic, self.fields)
@@ -63,7 +61,6 @@ class Stream:
         except BaseException as error:
             self.failure = error
             raise
-        self.batches += 1
 
     def _batch(self, batch_id: int) -> Batch:
         rules = f"{self.fields.json()} {self.topic.settings.decode.unknown_fields}"
@@ -73,7 +70,6 @@ class Stream:
             ends=self.checkpoint.ends(batch_id),
             pipeline=f"{self.checkpoint.identity()}.{self.bound.generation}",
             schema=fingerprint,
-            first=self.batches == 0,
         )
 
     def is_between_batches(self) -> bool:
@@ -90,7 +86,8 @@ def run(
     ``rebind`` names topics of which whatever a start-up check would refuse is accepted.
 
     Raises:
-        RefusedError: a start-up check said no; no query was started.
+        RefusedError: a start-up check said no and no query was started; or a batch met a topic or
+            a table that was replaced, and nothing of it was written.
         BatchError: a batch failed; the others were stopped between two batches.
         BreakerTripped: too many records of a batch were rejected; that batch is complete.
     """
@@ -108,29 +105,11 @@ def run(
     _raise_failure(streams)
 
 
-def row_columns(spark: SparkSession, topic: Topic, fields: StructType) -> StructType:
-    """The columns that the table gets: what ``transform`` makes of the rows, all nullable.
-
-    Raises:
-        RefusedError: ``transform`` drops columns that the pipeline needs.
-    """
-    no_records = spark.createDataFrame([], RECORDS)
-    rows = accepted_rows(decode_records(no_records, topic, fields))
-    columns = transform(topic.name, rows).schema
-    missing = sorted(RESERVED - set(columns.fieldNames()))
-    if missing:
-        raise RefusedError(
-            f"transform.py drops {missing} from the rows of {topic.name}. Nothing was written. "
-            f"They are the pipeline's own; select them beside yours: {sorted(RESERVED)}"
-        )
-    return StructType([StructField(c.name, c.dataType) for c in columns if c.name != "_deleted"])
-
-
 def _prepare(spark: SparkSession, topic: Topic, stopping: threading.Event, rebind: bool) -> Stream:
     fields = read_schema(topic)
     bound = binding.bind(spark, topic, row_columns(spark, topic, fields), rebind)
     checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)
-    return Stream(topic, fields, checkpoint, bound, stopping)
+    return Stream(spark, topic, fields, checkpoint, bound, stopping)
 
 
 def _start(spark: SparkSession, stream: Stream) -> StreamingQuery:
@@ -176,14 +155,22 @@ def _stop(streams: list[Stream]) -> None:
 
 
 def _raise_failure(streams: list[Stream]) -> None:
-    for stream in streams:
-        error = stream.failure or _error(stream)
-        if error is None or (stream.ended_early and stream.failure is None):
-            continue
-        if isinstance(error, PipelineError):
-            raise error
-        what = f"{type(error).__name__}: {error}"
-        raise BatchError(f"The query of {stream.topic.name} failed: {what}") from error
+    """Raises what ended the process; of several errors one that left a batch unfinished."""
+    errors = [error for stream in streams if (error := _failure(stream))]
+    errors.sort(key=lambda error: isinstance(error, BreakerTripped))
+    for error in errors[1:]:
+        log.error("%s", error)
+    if errors:
+        raise errors[0]
+
+
+def _failure(stream: Stream) -> PipelineError | None:
+    error = stream.failure or (None if stream.ended_early else _error(stream))
+    if error is None or isinstance(error, PipelineError):
+        return error
+    failed = BatchError(f"The query of {stream.topic.name} failed: {type(error).__name__}: {error}")
+    failed.__cause__ = error
+    return failed
 
 
 def _error(stream: Stream) -> BaseException | None:

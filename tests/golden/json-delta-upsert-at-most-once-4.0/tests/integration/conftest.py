@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from orders_pipeline import metrics, pipeline, streams
+from orders_pipeline import backfill, columns, metrics, pipeline
 from orders_pipeline.batch import Balance
 from orders_pipeline.spark import start_session
 
@@ -45,7 +45,7 @@ def make(
 ) -> MakePipeline:
     """Makes a pipeline; its balances are kept, and your transform.py is left out."""
     os.environ["KAFKA_RAN_IN"] = broker.runs_in
-    for module in (pipeline, streams):
+    for module in (backfill, columns, pipeline):
         monkeypatch.setattr(module, "transform", lambda topic, rows: rows)
 
     def make(**settings: object) -> Pipeline:

@@ -3,13 +3,18 @@
 Each test crashes one batch after another, starts again after each crash, and counts.
 """
 
+import json
+import re
 from types import ModuleType
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 
-from orders_pipeline import dead_letters, kafka, sink
+from orders_pipeline import backfill, dead_letters, kafka, sink
+from orders_pipeline.batch import Batch, Written, offsets_from_json
 from orders_pipeline.errors import BatchError
+from orders_pipeline.settings import Topic
 
 from tests.support.pipeline import MakePipeline, Pipeline, bad, event
 
@@ -58,18 +63,31 @@ ALL = sorted(f"{name}{number}" for name in NAMES for number in (1, 2))
 BAD = {name.encode() for name in NAMES}
 
 
-def test_no_record_repeats_when_a_crash_hits_any_gap(make: MakePipeline) -> None:
-    """Expected: each good record is one row at most, each bad one one dead letter at most."""
+def test_no_record_repeats_when_a_crash_hits_any_gap(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Expected: one write a batch, one row at most a record, one dead letter at most a bad one."""
     pipeline = make()
+    written: list[int] = []
+    write = sink.write
+
+    def note_and_write(rows: DataFrame, batch: Batch, topic: Topic) -> Written:
+        written.append(batch.id)
+        return write(rows, batch, topic)
+
+    monkeypatch.setattr(sink, "write", note_and_write)
     run_into_each_gap(pipeline)
 
+    assert len(written) == len(set(written))
     ids = [row.id for row in pipeline.rows()]
     assert len(ids) == len(set(ids))
     keys = [letter.key for letter in pipeline.letters()]
     assert len(keys) == len(set(keys))
 
 
-def test_records_are_lost_when_a_crash_precedes_the_write(make: MakePipeline) -> None:
+def test_records_are_lost_when_a_crash_precedes_the_write(
+    make: MakePipeline, caplog: pytest.LogCaptureFixture
+) -> None:
     """The guarantee's other side: the batch that crashed before its write is given up, counted."""
     pipeline = make()
     run_into_each_gap(pipeline)
@@ -79,3 +97,10 @@ def test_records_are_lost_when_a_crash_precedes_the_write(make: MakePipeline) ->
     assert {letter.key for letter in pipeline.letters()} == BAD - {b"crashed-0-", b"crashed-1-"}
     given_up = [balance.skipped for balance in pipeline.balances if balance.written == 0]
     assert sum(given_up) > 0
+
+    named = re.findall(r"backfill \S+ --from-offsets '(.+)' --to-offsets '(.+)'", caplog.text)
+    assert len(named) == len(GAPS)
+    for start, end in named:
+        offsets = [offsets_from_json(json.loads(text)) for text in (start, end)]
+        backfill.backfill(pipeline.spark, pipeline.topic, *offsets)
+    assert sorted(row.id for row in pipeline.rows()) == ALL

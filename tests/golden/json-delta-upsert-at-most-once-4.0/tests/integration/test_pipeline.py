@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from orders_pipeline import backfill, errors, rejects, sink, streams, table
+from orders_pipeline import backfill, columns, errors, kafka, rejects, sink, table
 from orders_pipeline import pipeline as steps
 from orders_pipeline.batch import Written
 from orders_pipeline.checkpoint import Checkpoint
@@ -19,12 +19,12 @@ from tests.support.topics import create_topic, produce, wait_until
 
 
 def test_good_records_are_rows_and_bad_ones_are_dead_letters(make: MakePipeline) -> None:
-    """Sent: two good records in two partitions, three bad ones, of which one without a key."""
+    """Sent: two good records in two partitions, three bad ones (one has no key), a tombstone."""
     pipeline = make()
     own = {"trace": b"7", "bytes": b"\xff\x00", "empty": b"", "none": None}
     spoiled = (b"c", b'{"id": "c"}', [*own.items()], 1)
     pipeline.send(event("a", 1, note="x"), event("b", 2, partition=1), bad("c"), spoiled)
-    pipeline.send((None, None, [], 0))
+    pipeline.send((None, None, [], 0), (b"never-there", None, [], 1))
 
     pipeline.drain()
 
@@ -44,18 +44,27 @@ def test_good_records_are_rows_and_bad_ones_are_dead_letters(make: MakePipeline)
     assert letters[2].headers["__connect.errors.offset"] == b"1"
     assert b"amount" in (letters[2].headers["__connect.errors.exception.message"] or b"")
     [balance] = pipeline.balances
-    assert (balance.read, balance.written, balance.dead_lettered) == (5, 2, 3)
+    assert (balance.read, balance.written, balance.dead_lettered) == (6, 2, 3)
+    assert balance.stale == 1
     assert balance.holds
 
 
-@pytest.mark.parametrize(("limit_bytes", "times"), [(rejects.LIMIT_BYTES, 1), (0, 2)])
+@pytest.mark.parametrize(
+    ("bad_keys", "limit_bytes", "times"),
+    [("", rejects.LIMIT_BYTES, 1), ("xy", rejects.LIMIT_BYTES, 1), ("xy", 0, 2)],
+)
 def test_kafka_is_read_once_unless_too_many_records_are_bad(
-    make: MakePipeline, monkeypatch: pytest.MonkeyPatch, limit_bytes: int, times: int
+    make: MakePipeline,
+    monkeypatch: pytest.MonkeyPatch,
+    bad_keys: str,
+    limit_bytes: int,
+    times: int,
 ) -> None:
-    """Sent: 48 good records and 2 bad ones. Counted: what Spark reads from Kafka."""
+    """Sent: 48 good records and some bad ones. Counted: what Spark reads from Kafka."""
     monkeypatch.setattr(rejects, "LIMIT_BYTES", limit_bytes)
     pipeline = make()
-    pipeline.send(*(event(f"k{n}", n, partition=n % 2) for n in range(48)), bad("x"), bad("y", 1))
+    good = [event(f"k{n}", n, partition=n % 2) for n in range(48)]
+    pipeline.send(*good, *(bad(key, n) for n, key in enumerate(bad_keys)))
     read: list[int] = []
 
     class Listener(StreamingQueryListener):
@@ -63,7 +72,8 @@ def test_kafka_is_read_once_unless_too_many_records_are_bad(
             pass
 
         def onQueryProgress(self, event):
-            read.append(event.progress.numInputRows)
+            if event.progress.name == pipeline.topic.name:
+                read.append(event.progress.numInputRows)
 
         def onQueryTerminated(self, event):
             pass
@@ -75,8 +85,9 @@ def test_kafka_is_read_once_unless_too_many_records_are_bad(
         wait_until(lambda: sum(read) > 0, 30, "Spark reports its progress")
     finally:
         pipeline.spark.streams.removeListener(listener)
-    assert sum(read) == 50 * times
-    assert {letter.key for letter in pipeline.letters()} == {b"x", b"y"}
+    assert sum(read) == (48 + len(bad_keys)) * times
+    if bad_keys:
+        assert {letter.key for letter in pipeline.letters()} == {b"x", b"y"}
 
 
 def test_offsets_have_gaps_when_a_producer_rolled_back(make: MakePipeline) -> None:
@@ -126,15 +137,17 @@ def test_fields_named_alike_or_like_a_coordinate_arrive(make: MakePipeline) -> N
     """Sent: fields that differ in case only, and fields called as the pipeline's own columns."""
     pipeline = make()
     pipeline.write_schema(
-        "id STRING NOT NULL, ID STRING, offset INT, topic STRING, _offset INT, _metadata STRING"
+        "id STRING NOT NULL, b STRING, B STRING, offset INT, topic STRING, _offset INT, "
+        "_metadata STRING"
     )
-    value = {"id": "a", "ID": "A", "offset": 7, "topic": "t", "_offset": 8, "_metadata": "m"}
+    value = {"id": "a", "b": "b", "B": "B", "offset": 7, "topic": "t", "_offset": 8}
+    value["_metadata"] = "m"
     pipeline.send((b"a", json.dumps(value).encode(), [], 1))
 
     pipeline.drain()
 
     [row] = pipeline.rows()
-    assert (row.id, row.ID_, row.offset, row.topic) == ("a", "A", 7, "t")
+    assert (row.id, row.b, row.B_, row.offset, row.topic) == ("a", "b", "B", 7, "t")
     assert (row._offset_, row._metadata, row._offset, row._partition) == (8, "m", 0, 1)
 
 
@@ -244,10 +257,43 @@ def test_transform_that_drops_coordinates_is_refused(
 ) -> None:
     """A transform that selects its own columns only. Expected: a refusal that says what to keep."""
     pipeline = make()
-    monkeypatch.setattr(streams, "transform", lambda topic, rows: rows.select("id", "amount"))
+    monkeypatch.setattr(columns, "transform", lambda topic, rows: rows.select("id", "amount"))
 
     with pytest.raises(errors.RefusedError, match="_offset"):
         pipeline.drain()
+
+
+@pytest.mark.parametrize(
+    ("transform", "why"),
+    [
+        (lambda topic, rows: rows.where("false"), "gives no row"),
+        (lambda topic, rows: rows.limit(10).where("amount > 1"), "limits how many rows"),
+    ],
+)
+def test_transform_that_leaves_records_uncounted_is_refused(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch, transform: Any, why: str
+) -> None:
+    """Spark would not read what such a transform never asks for. Expected: a refusal to start."""
+    pipeline = make()
+    monkeypatch.setattr(columns, "transform", transform)
+
+    with pytest.raises(errors.RefusedError, match=why):
+        pipeline.drain()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"partition_columns": ["day"]}, {"newest_by": "changed_at"}, {"newest_by": "amount"}],
+)
+def test_setting_that_names_a_wrong_column_is_refused(
+    make: MakePipeline, setting: dict[str, Any]
+) -> None:
+    """Two columns that the table would not have, and one that is no TIMESTAMP."""
+    pipeline = make(table=setting)
+
+    with pytest.raises(errors.SettingsError, match=r"names '(day|changed_at|amount)', which"):
+        pipeline.drain()
+    assert not table.exists(pipeline.spark, pipeline.topic)
 
 
 def test_balance_holds_when_transform_drops_rows_and_columns(
@@ -255,7 +301,7 @@ def test_balance_holds_when_transform_drops_rows_and_columns(
 ) -> None:
     """Sent: two good records and a bad one; transform keeps one of them, without its note."""
     pipeline = make()
-    for module in (steps, streams):
+    for module in (steps, columns):
         monkeypatch.setattr(
             module, "transform", lambda topic, rows: rows.where("amount > 1").drop("note")
         )
@@ -266,6 +312,18 @@ def test_balance_holds_when_transform_drops_rows_and_columns(
     [balance] = pipeline.balances
     assert (balance.read, balance.written, balance.filtered, balance.dead_lettered) == (3, 1, 1, 1)
     assert balance.holds
+
+
+def test_records_of_10_mb_arrive_whole(make: MakePipeline) -> None:
+    """Sent: a good one and a bad one. Expected: a row and a letter with every byte."""
+    pipeline = make()
+    note = "x" * 10_000_000
+    pipeline.send(event("a", 1, note=note), (b"b", note.encode(), [], 1))
+
+    pipeline.drain()
+
+    assert [row.note for row in pipeline.rows()] == [note]
+    assert [letter.value for letter in pipeline.letters()] == [note.encode()]
 
 
 def test_large_record_that_is_bad_is_truncated_in_its_letter(make: MakePipeline) -> None:
@@ -282,6 +340,28 @@ def test_large_record_that_is_bad_is_truncated_in_its_letter(make: MakePipeline)
     assert letter.value
     assert letter.value.startswith(b"{xxx")
     assert letter.headers["ingest.truncated.from.bytes"] == b"50001"
+
+
+def test_broker_that_does_not_answer_is_named(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing listens on port 1. Expected: an error that says so, not a wait without end."""
+    pipeline = make()
+    monkeypatch.setattr(kafka, "TIMEOUT_S", 1)
+    nobody = pipeline.settings.kafka.model_copy(update={"bootstrap_servers": "localhost:1"})
+    pipeline.settings = pipeline.settings.model_copy(update={"kafka": nobody})
+
+    with pytest.raises(errors.NoAnswerError, match="localhost:1"):
+        pipeline.drain()
+
+
+def test_query_stops_when_the_dead_letter_topic_cannot_be_made(make: MakePipeline) -> None:
+    """A topic's name has 249 characters at most; with .DLT at its end, this one's has 250."""
+    pipeline = make(topics=[uuid.uuid4().hex + "x" * 214])
+    pipeline.send(event("a", 1), bad("b"))
+
+    with pytest.raises(errors.DeadLetterError, match="could not be made with 2 partitions"):
+        pipeline.drain()
 
 
 def test_query_stops_when_the_dead_letter_topic_takes_none(make: MakePipeline) -> None:

@@ -3,12 +3,15 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from orders_pipeline import backfill, sink, table
+from orders_pipeline.batch import Written
 from orders_pipeline.errors import SettingsError
+from orders_pipeline.settings import Topic
 
-from tests.support.pipeline import DDL, MakePipeline, Pipeline, event
+from tests.support.pipeline import DDL, MakePipeline, Pipeline, bad, event
 from tests.support.topics import add_partitions
 
 
@@ -108,6 +111,39 @@ def test_backfill_does_not_bring_back_what_was_deleted_later(make: MakePipeline)
     assert state(pipeline) == {"b": 2}
 
 
+def test_row_that_the_stream_deletes_during_a_backfill_stays_deleted(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sent while a backfill has the old row, not yet written: its delete, which is merged first."""
+    pipeline = make()
+    pipeline.send(event("a", 1), event("b", 2))
+    pipeline.drain()
+    fill = sink.fill
+
+    def fill_late(rows: DataFrame, topic: Topic) -> Written:
+        monkeypatch.setattr(sink, "fill", fill)
+        pipeline.send(delete("a"), event("c", 3), delete("c"), event("c", 4))
+        pipeline.drain()
+        return fill(rows, topic)
+
+    monkeypatch.setattr(sink, "fill", fill_late)
+    backfill.backfill(pipeline.spark, pipeline.topic, {0: 0, 1: 0}, {0: 2, 1: 0})
+
+    assert state(pipeline) == {"b": 2, "c": 4}
+
+
+def test_backfill_stores_no_letters_of_what_it_reads_beyond_its_range(make: MakePipeline) -> None:
+    """Sent: a bad record in the range and one after it. Stored once more: the first."""
+    pipeline = make()
+    pipeline.send(event("a", 1), bad("in"), bad("after"))
+    pipeline.drain()
+
+    backfill.backfill(pipeline.spark, pipeline.topic, {0: 0, 1: 0}, {0: 2, 1: 0})
+
+    assert [letter.key for letter in pipeline.letters()] == [b"in", b"after", b"in"]
+    assert all(balance.holds for balance in pipeline.balances)
+
+
 def test_mended_record_does_not_overwrite_newer_data_when_replayed(make: MakePipeline) -> None:
     """Rejected: an old state of a, and of b which was deleted since. Replayed once they decode."""
     pipeline = make()
@@ -127,12 +163,19 @@ def test_mended_record_does_not_overwrite_newer_data_when_replayed(make: MakePip
     assert {row.id: row.amount for row in pipeline.rows()}["a"] == 2
 
 
-def test_key_column_that_is_not_required_is_refused(make: MakePipeline) -> None:
-    """The schema lets the key be null. Expected: a refusal that says what to write."""
+@pytest.mark.parametrize(
+    ("ddl", "why"),
+    [
+        ("id STRING, amount INT", "id STRING NOT NULL"),
+        ("id STRING NOT NULL, ID STRING", "nothing but case"),
+    ],
+)
+def test_key_column_that_is_no_key_is_refused(make: MakePipeline, ddl: str, why: str) -> None:
+    """A key that may be null, and one that a table cannot tell from another column."""
     pipeline = make()
-    pipeline.write_schema("id STRING, amount INT")
+    pipeline.write_schema(ddl)
 
-    with pytest.raises(SettingsError, match="id STRING NOT NULL"):
+    with pytest.raises(SettingsError, match=why):
         pipeline.drain()
 
 
