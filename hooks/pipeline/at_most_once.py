@@ -1,8 +1,12 @@
-"""What happens to a batch of records, and in what order.
+"""What happens to a batch of records, in what order, and what stops the query.
 
-``streams.py`` calls ``ingest`` for each batch that Spark plans. Spark commits the batch when
-``ingest`` returns; if the process dies before that, Spark hands the same records over again at the
-next start, with the same batch id, and they are given up: no step below is done twice.
+``streams.py`` calls ``ingest`` for each batch that Spark plans; when it returns, Spark notes in its
+checkpoint that the batch is done. If a crash or an error ends it before that, Spark hands the same
+records over again at the next start, under the same batch id, and they are given up: no step below
+is done twice, and what was not done by then is missing.
+
+A record that cannot be decoded is not dropped: its own bytes go to the topic's dead-letter topic,
+with the reason in the headers. An error stops the query, and ``streams.py`` then stops the others.
 """
 
 import time
@@ -24,12 +28,13 @@ from .transform import transform
 def ingest(records: DataFrame, batch: Batch, topic: Topic, fields: StructType) -> None:
     """Takes one batch from Kafka into the table.
 
-    Columns: *records* (``shapes.py``); ``fields`` is the schema of their values.
+    ``records`` has the columns that ``shapes.py`` calls *records*; ``fields`` is the schema of what
+    is in their value.
 
     Raises:
-        BatchError: the batch could not be finished; it is given up at the next start.
-        RefusedError: to give it up would give up records that were never attempted.
-        BreakerTripped: the batch is complete, but too many of its records were rejected.
+        RefusedError: to give the batch up would give up records that were never attempted.
+        DeadLetterError: the rows are in the table, the dead letters are not all stored.
+        BreakerTripped: all steps are done, but too many of the records were rejected.
     """
     started = time.monotonic()
 
@@ -43,23 +48,25 @@ def ingest(records: DataFrame, batch: Batch, topic: Topic, fields: StructType) -
         metrics.publish(balance, topic.name, seconds=time.monotonic() - started)
         return
 
-    # 2. The good rows, in one commit.
+    # 2. The good rows, in one commit of the table.
     kept = start_keeping(records.sparkSession, topic)
     counted, read = observe(records, read=every())
     decoded, found = observe(decode_records(counted, topic, fields, kept), **outcomes())
     done = sink.write(transform(topic.name, accepted_rows(decoded)), batch, topic)
 
-    # 3. The dead letters. They were kept aside in the first reading; where they were too many, this
-    #    is the second.
+    # 3. The dead letters, of which a crash may lose some. They were kept aside while step 2 read
+    #    the records; if they were too many for that, the records are read a second time here.
     letters = Letters()
     if count := found.get["rejected"]:
         rejected = decode_rejected(records, topic, fields, kept, count)
         letters = dead_letters.send(rejected, batch, topic)
 
-    # 4. What others see of it: progress for lag tools, and where every record went.
+    # 4. For those who watch: progress for lag tools, and how many records went where. Best effort:
+    #    a failure here is a line in the log.
     kafka.publish_progress(topic.settings, topic.name, batch.ends)
     balance = Balance.of(batch, read.get, found.get, done, letters)
     metrics.publish(balance, topic.name, seconds=time.monotonic() - started)
 
-    # 5. A wrong schema costs one batch of dead letters, not a topic of them.
+    # 5. Too many rejected: the query stops, once Spark has noted this batch as done. So a wrong
+    #    schema costs one batch of dead letters, not all that the topic holds.
     breaker.check(balance, topic)
