@@ -2,10 +2,10 @@
 
 import sys
 
-from orders_pipeline import pipeline, streams
+from orders_pipeline import columns, pipeline
 from orders_pipeline.cli import main
 
-for module in (pipeline, streams):
+for module in (columns, pipeline):
     vars(module)["transform"] = lambda topic, rows: rows
 
 sys.exit(main())

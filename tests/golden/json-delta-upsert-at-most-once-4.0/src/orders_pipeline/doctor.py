@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 from . import binding, kafka, table
 from .backfill import stream_position
 from .checkpoint import Checkpoint
+from .columns import row_columns
 from .errors import PipelineError, RefusedError
 from .schema import read_schema, table_columns
 from .settings import Settings, Topic
@@ -39,6 +40,10 @@ def _schema(spark: SparkSession, topic: Topic) -> str:
     return f"{found}, renamed {renamed}" if renamed else found
 
 
+def _columns(spark: SparkSession, topic: Topic) -> str:
+    return f"transform.py gives {', '.join(row_columns(spark, topic, read_schema(topic)).names)}"
+
+
 def _topic(spark: SparkSession, topic: Topic) -> str:
     partitions = kafka.partition_count(topic.settings, topic.name)
     identity = kafka.topic_id(topic.settings, topic.name)
@@ -48,7 +53,7 @@ def _topic(spark: SparkSession, topic: Topic) -> str:
 def _dead_letters(spark: SparkSession, topic: Topic) -> str:
     try:
         partitions = kafka.partition_count(topic.settings, topic.dead_letters)
-    except PipelineError:
+    except RefusedError:
         return f"{topic.dead_letters} does not exist yet; a run makes it"
     end = kafka.offsets_at(topic.settings, topic.dead_letters, kafka.LATEST)
     return f"{topic.dead_letters}, {partitions} partitions, ends at {end}"
@@ -88,6 +93,7 @@ def _binding(spark: SparkSession, topic: Topic) -> str:
 
 CHECKS: dict[str, Callable[[SparkSession, Topic], str]] = {
     "schema": _schema,
+    "columns": _columns,
     "topic": _topic,
     "dead letters": _dead_letters,
     "checkpoint": _checkpoint,
