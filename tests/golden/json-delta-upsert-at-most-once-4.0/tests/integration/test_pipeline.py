@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from orders_pipeline import backfill, columns, errors, kafka, rejects, sink, table
+from orders_pipeline import backfill, columns, errors, rejects, sink, table
 from orders_pipeline import pipeline as steps
 from orders_pipeline.batch import Written
 from orders_pipeline.checkpoint import Checkpoint
@@ -347,7 +347,7 @@ def test_broker_that_does_not_answer_is_named(
 ) -> None:
     """Nothing listens on port 1. Expected: an error that says so, not a wait without end."""
     pipeline = make()
-    monkeypatch.setattr(kafka, "TIMEOUT_S", 1)
+    monkeypatch.setattr("orders_pipeline.kafka.TIMEOUT_S", 1)
     nobody = pipeline.settings.kafka.model_copy(update={"bootstrap_servers": "localhost:1"})
     pipeline.settings = pipeline.settings.model_copy(update={"kafka": nobody})
 
