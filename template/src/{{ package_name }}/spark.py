@@ -42,8 +42,9 @@ def start_session(name: str, master: str = "local[*]", show_progress: bool = Fal
         builder = builder.config("spark.driver.host", "127.0.0.1")
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
         builder = builder.config("spark.ui.enabled", "false")
-    if show_progress and sys.stderr.isatty():
-        builder = builder.config("spark.ui.showConsoleProgress", "true")
+    # PySpark counts as a shell, which shows it unless told not to.
+    on_terminal = show_progress and sys.stderr.isatty()
+    builder = builder.config("spark.ui.showConsoleProgress", str(on_terminal).lower())
     for key, value in OPTIONS.items():
         builder = builder.config(key, value)
     spark = builder.config("spark.jars", ",".join(jar_paths())).getOrCreate()
