@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from . import table
-from .batch import Batch, offsets_to_json
+from .batch import Batch, command_to_go_on, offsets_to_json
 from .checkpoint import Checkpoint
 from .errors import RefusedError
 from .settings import Topic
@@ -44,9 +44,8 @@ def is_first_attempt(batch: Batch, checkpoint: Checkpoint) -> bool:
         raise RefusedError(
             f"Batch {batch.id} was attempted up to the offsets {label['ends']}, but the checkpoint "
             f"{checkpoint.location} plans it up to {planned['ends']}: some of it was lost. Nothing "
-            "was written. Remove that folder and go on where the attempt ended: run --rebind "
-            f"{checkpoint.topic} with "
-            f"PIPELINE_KAFKA__STARTING_OFFSETS='{json.dumps(label['ends'])}'"
+            "was written. Remove that folder and go on where the attempt ended: "
+            f"{command_to_go_on(checkpoint.topic, label['ends'])}"
         )
     return False
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from . import table
-from .batch import Batch
+from .batch import Batch, command_to_go_on
 from .errors import RefusedError
 from .settings import Topic
 
@@ -65,8 +65,7 @@ def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
             f"Batch {batch.id} of {topic.name} is in the table {topic.location} up to the offsets "
             f"{label['ends']}, but the checkpoint {topic.checkpoint} plans it up to "
             f"{planned['ends']}: some of it was lost. Nothing was written. Remove that folder and "
-            f"go on where the table ends: run --rebind {topic.name} with "
-            f"PIPELINE_KAFKA__STARTING_OFFSETS='{json.dumps(label['ends'])}'"
+            f"go on where the table ends: {command_to_go_on(topic.name, label['ends'])}"
         )
     if label["schema"] != planned["schema"]:
         raise RefusedError(

@@ -1,5 +1,6 @@
 """One batch: its identity, where it ends in the topic, and where its records went."""
 
+import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -35,6 +36,11 @@ def offsets_to_json(offsets: Offsets) -> dict[str, int]:
 def offsets_from_json(offsets: dict[str, int]) -> Offsets:
     """The reverse of ``offsets_to_json``."""
     return {int(partition): offset for partition, offset in offsets.items()}
+
+
+def command_to_go_on(topic: str, ends: dict[str, int]) -> str:
+    """What to type so that a new checkpoint of the topic begins at these offsets."""
+    return f"run --rebind {topic} with PIPELINE_KAFKA__STARTING_OFFSETS='{json.dumps(ends)}'"
 
 
 @dataclass(frozen=True)

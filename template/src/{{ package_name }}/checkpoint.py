@@ -62,14 +62,6 @@ class Checkpoint:
         committed = self.committed()
         return None if committed is None else self.ends(committed)
 
-    def planned_ends(self) -> Offsets:
-        """Where the newest batch that was planned ends.
-
-        Raises:
-            RefusedError: none was planned yet.
-        """
-        return self.ends(self.planned() or 0)
-
     def read(self, name: str) -> str | None:
         """The text of a file in the checkpoint; None where there is none."""
         path = self._path(name)

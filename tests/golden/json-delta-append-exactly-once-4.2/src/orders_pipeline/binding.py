@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from . import kafka, table
+from .batch import command_to_go_on
 from .checkpoint import Checkpoint
 from .errors import RefusedError
 from .settings import Topic
@@ -44,6 +45,9 @@ class _Present:
     topic_id: str
     table_id: str | None
     commits: list[table.Commit]
+    checkpoint_id: str | None
+    planned: int | None
+    """The newest batch that the checkpoint has planned."""
 
 
 def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -> Binding:
@@ -56,8 +60,8 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
     """
     checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)
     found = _read(checkpoint)
-    present = _look(spark, topic)
-    problem = _problem(found, checkpoint, topic, present)
+    present = _look(spark, topic, checkpoint)
+    problem = _problem(found, topic, present)
     if problem and not rebind:
         raise RefusedError(problem)
     if problem:
@@ -76,9 +80,9 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
         has_lost = (
             present.table_id != found.table_id
             or _lost_commit(present.commits, found.table_version)
-            or _ahead(found, checkpoint, present.commits)
+            or _ahead(found, present)
         )
-        begins_again = rebind and checkpoint.planned() is None
+        begins_again = rebind and present.planned is None
         now = replace(
             now,
             generation=found.generation + bool(has_lost),
@@ -105,14 +109,16 @@ def check(spark: SparkSession, topic: Topic, bound: Binding) -> None:
 def find_problem(spark: SparkSession, topic: Topic) -> str | None:
     """What no longer belongs together, and what to do; None if all does. Writes nothing."""
     checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)
-    return _problem(_read(checkpoint), checkpoint, topic, _look(spark, topic))
+    return _problem(_read(checkpoint), topic, _look(spark, topic, checkpoint))
 
 
-def _look(spark: SparkSession, topic: Topic) -> _Present:
+def _look(spark: SparkSession, topic: Topic, checkpoint: Checkpoint) -> _Present:
     return _Present(
         topic_id=kafka.topic_id(topic.settings, topic.name),
         table_id=table.identity(spark, topic),
         commits=table.commits(spark, topic),
+        checkpoint_id=checkpoint.identity(),
+        planned=checkpoint.planned(),
     )
 
 
@@ -121,35 +127,30 @@ def _read(checkpoint: Checkpoint) -> Binding | None:
     return Binding(**json.loads(text)) if text else None
 
 
-def _problem_of_new(
-    checkpoint: Checkpoint, topic: Topic, commits: list[table.Commit]
-) -> str | None:
+def _problem_of_new(topic: Topic, present: _Present) -> str | None:
     """Why a checkpoint without a binding cannot be bound; None if it can."""
-    if checkpoint.planned() is not None:
+    if present.planned is not None:
         return (
             f"The checkpoint {topic.checkpoint} was not made by this pipeline: it has batches but "
             f"no {FILE}. Nothing was written. Name another checkpoint_location, or accept it with: "
             f"run --rebind {topic.name}"
         )
-    label = next((commit.label for commit in _live(commits) if commit.label), None)
+    label = next((commit.label for commit in _live(present.commits) if commit.label), None)
     if label is None:
         return None
     return (
         f"The checkpoint {topic.checkpoint} is new, but the table {topic.location} was fed by "
         f"another one, up to the offsets {label['ends']}. Nothing was written. To go on there: "
-        f"run --rebind {topic.name} with PIPELINE_KAFKA__STARTING_OFFSETS="
-        f"'{json.dumps(label['ends'])}'. To "
-        "read the topic again from kafka.starting_offsets on, over what the table holds: "
+        f"{command_to_go_on(topic.name, label['ends'])}. "
+        "To read the topic again from kafka.starting_offsets on, over what the table holds: "
         f"run --rebind {topic.name}"
     )
 
 
-def _problem(
-    found: Binding | None, checkpoint: Checkpoint, topic: Topic, present: _Present
-) -> str | None:
+def _problem(found: Binding | None, topic: Topic, present: _Present) -> str | None:
     """What no longer fits together; None if all does."""
     if found is None:
-        return _problem_of_new(checkpoint, topic, present.commits)
+        return _problem_of_new(topic, present)
     replaced = _replaced(found, topic, present.topic_id, present.table_id)
     if replaced:
         return replaced
@@ -162,14 +163,13 @@ def _problem(
             f"with: run --rebind {topic.name}, then bring their rows back with: backfill "
             f"{topic.name} --from-offsets '{json.dumps(_ends_at(commits, lost.restored_to))}'"
         )
-    ahead = _ahead(found, checkpoint, commits)
+    ahead = _ahead(found, present)
     if ahead is not None:
         return (
             f"The checkpoint {topic.checkpoint} was set back: the table {topic.location} has batch "
             f"{ahead['batch']} of it, up to the offsets {ahead['ends']}, which it has not planned, "
             "so some of it was lost. Nothing was written. Remove that folder and go on where the "
-            f"table ends: run --rebind {topic.name} with PIPELINE_KAFKA__STARTING_OFFSETS="
-            f"'{json.dumps(ahead['ends'])}'"
+            f"table ends: {command_to_go_on(topic.name, ahead['ends'])}"
         )
     if _table_settings(topic) != found.table_settings:
         return (
@@ -222,15 +222,13 @@ def _live(commits: list[table.Commit]) -> list[table.Commit]:
     return live
 
 
-def _ahead(
-    found: Binding, checkpoint: Checkpoint, commits: list[table.Commit]
-) -> dict[str, Any] | None:
+def _ahead(found: Binding, present: _Present) -> dict[str, Any] | None:
     """The label of a batch that the table has and the checkpoint never planned; None if none is."""
-    pipeline = f"{checkpoint.identity()}.{found.generation}"
-    labels = [commit.label for commit in commits if commit.label]
+    pipeline = f"{present.checkpoint_id}.{found.generation}"
+    labels = [commit.label for commit in present.commits if commit.label]
     newest = next((label for label in labels if label["pipeline"] == pipeline), None)
-    planned = checkpoint.planned()
-    if newest is None or newest["batch"] <= (-1 if planned is None else planned):
+    planned = -1 if present.planned is None else present.planned
+    if newest is None or newest["batch"] <= planned:
         return None
     return newest
 

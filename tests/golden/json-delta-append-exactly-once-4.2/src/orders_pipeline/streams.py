@@ -32,7 +32,6 @@ class Stopped(Exception):
 class Stream:
     """The query of one topic."""
 
-    spark: SparkSession
     topic: Topic
     fields: StructType
     checkpoint: Checkpoint
@@ -51,7 +50,7 @@ class Stream:
             self.ended_early = True
             raise Stopped
         try:
-            binding.check(self.spark, self.topic, self.bound)
+            binding.check(records.sparkSession, self.topic, self.bound)
             batch = self._batch(batch_id)
             log.info("batch %d of %s, up to %s", batch.id, self.topic.name, batch.ends)
             ingest(records, batch, self.topic, self.fields)
@@ -109,7 +108,7 @@ def _prepare(spark: SparkSession, topic: Topic, stopping: threading.Event, rebin
     fields = read_schema(topic)
     bound = binding.bind(spark, topic, row_columns(spark, topic, fields), rebind)
     checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)
-    return Stream(spark, topic, fields, checkpoint, bound, stopping)
+    return Stream(topic, fields, checkpoint, bound, stopping)
 
 
 def _start(spark: SparkSession, stream: Stream) -> StreamingQuery:

@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from orders_pipeline import doctor, table
-from orders_pipeline.batch import Offsets
 from orders_pipeline.checkpoint import Checkpoint
 
 from tests.support.broker import Broker
@@ -68,12 +67,6 @@ class Job:
             self.kill()
 
 
-def ends_of_whole_batches(pipeline: Pipeline) -> Offsets:
-    """Where the newest batch ends that was committed: what the table must hold, no more."""
-    checkpoint = Checkpoint(pipeline.spark, pipeline.topic.checkpoint, pipeline.topic.name)
-    return checkpoint.committed_ends() or {}
-
-
 @pytest.fixture
 def pipeline(spark: SparkSession, broker: Broker, tmp_path: Path) -> Pipeline:
     return make_pipeline(spark, broker.bootstrap_servers, tmp_path)
@@ -89,7 +82,10 @@ def test_sigterm_finishes_the_batch_in_hand_and_exits_0(pipeline: Pipeline, tmp_
         assert job.exit_code() == 0, job.log.read_text()[-3000:]
     finally:
         job.end()
-    assert sum(ends_of_whole_batches(pipeline).values()) == 20_000
+    checkpoint = Path(pipeline.topic.checkpoint)
+    assert {path.name for path in checkpoint.glob("commits/[0-9]*")} == {
+        path.name for path in checkpoint.glob("offsets/[0-9]*")
+    }
     assert len(pipeline.rows()) == 20_000
 
 
@@ -132,7 +128,9 @@ def test_all_queries_stop_and_the_exit_code_says_so_when_one_dies(
         assert job.exit_code() == 1, job.log.read_text()[-3000:]
     finally:
         job.end()
-    assert len(pipeline.rows()) == sum(ends_of_whole_batches(pipeline).values())
+    ends = Checkpoint(spark, pipeline.topic.checkpoint, names[0]).committed_ends()
+    assert ends
+    assert len(pipeline.rows()) == sum(ends.values())
 
 
 def test_doctor_finds_nothing_wrong_and_writes_nothing(

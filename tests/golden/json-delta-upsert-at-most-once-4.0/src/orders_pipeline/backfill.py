@@ -130,7 +130,8 @@ def _delete_again(spark: SparkSession, topic: Topic, fields: StructType, positio
 
     One that the stream merged before our commit left nothing in the table, so its row came back.
     """
-    newest = Checkpoint(spark, topic.checkpoint, topic.name).planned_ends()
+    checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)
+    newest = checkpoint.ends(checkpoint.planned() or 0)
     if newest == position:
         return
     since = source.read_range(spark, topic.settings, topic.name, position, newest)

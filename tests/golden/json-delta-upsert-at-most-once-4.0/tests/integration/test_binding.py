@@ -32,14 +32,29 @@ def ids(pipeline: Pipeline) -> list[str]:
     return [row.id for row in pipeline.rows()]
 
 
+def recreate_topic(pipeline: Pipeline) -> None:
+    """The topic is made anew, with 8 records under the same offsets as the old ones."""
+    delete_topic(pipeline.bootstrap_servers, pipeline.topic.name)
+    create_topic(pipeline.bootstrap_servers, pipeline.topic.name, 2)
+    pipeline.send(*(event(f"new{n}", n) for n in range(8)))
+
+
+def restore_to_before_the_second_batch(pipeline: Pipeline) -> None:
+    """Sends ``a``, then ``b``, in a batch each, and takes the second from the table (RESTORE)."""
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    kept = table.commits(pipeline.spark, pipeline.topic)[0].version
+    pipeline.send(event("b", 2))
+    pipeline.drain()
+    table.open_table(pipeline.spark, pipeline.topic).restoreToVersion(kept)
+
+
 def test_recreated_topic_is_refused(make: MakePipeline) -> None:
     """Read: 5 records; the topic is made anew with 8. Expected: a refusal, not 3 of the 8."""
     pipeline = make()
     pipeline.send(*(event(f"old{n}", n) for n in range(5)))
     pipeline.drain()
-    delete_topic(pipeline.bootstrap_servers, pipeline.topic.name)
-    create_topic(pipeline.bootstrap_servers, pipeline.topic.name, 2)
-    pipeline.send(*(event(f"new{n}", n) for n in range(8)))
+    recreate_topic(pipeline)
 
     with pytest.raises(RefusedError, match="was recreated"):
         pipeline.drain()
@@ -63,10 +78,8 @@ def test_what_is_replaced_under_a_running_stream_is_refused_in_its_next_batch(
     def replace(*ignored: object) -> None:
         if replaced == "table":
             shutil.rmtree(pipeline.topic.location)
-            return
-        delete_topic(pipeline.bootstrap_servers, pipeline.topic.name)
-        create_topic(pipeline.bootstrap_servers, pipeline.topic.name, 2)
-        pipeline.send(*(event(f"new{n}", n) for n in range(8)))
+        else:
+            recreate_topic(pipeline)
 
     monkeypatch.setattr(kafka, "publish_progress", replace)
     with pytest.raises(RefusedError, match=r"was recreated|is gone since"):
@@ -146,12 +159,7 @@ def test_replaced_table_is_refused(make: MakePipeline) -> None:
 def test_restored_table_is_refused(make: MakePipeline) -> None:
     """A RESTORE takes a batch away, but Delta still counts it as written (delta#1813)."""
     pipeline = make()
-    pipeline.send(event("a", 1))
-    pipeline.drain()
-    kept = table.commits(pipeline.spark, pipeline.topic)[0].version
-    pipeline.send(event("b", 2))
-    pipeline.drain()
-    table.open_table(pipeline.spark, pipeline.topic).restoreToVersion(kept)
+    restore_to_before_the_second_batch(pipeline)
 
     with pytest.raises(RefusedError, match="was restored to version") as refused:
         pipeline.drain()
@@ -188,12 +196,7 @@ def test_new_checkpoint_over_a_restored_table_goes_on_where_that_one_ends(
 ) -> None:
     """A RESTORE takes a batch away, then the checkpoint is lost: that batch is not in the table."""
     pipeline = make()
-    pipeline.send(event("a", 1))
-    pipeline.drain()
-    kept = table.commits(pipeline.spark, pipeline.topic)[0].version
-    pipeline.send(event("b", 2))
-    pipeline.drain()
-    table.open_table(pipeline.spark, pipeline.topic).restoreToVersion(kept)
+    restore_to_before_the_second_batch(pipeline)
     shutil.rmtree(checkpoint_folder(pipeline))
 
     with pytest.raises(RefusedError) as refused:
