@@ -46,17 +46,16 @@ def send_batch(pipeline: Pipeline, name: str) -> None:
 
 
 def run_into_each_gap(pipeline: Pipeline) -> None:
-    """A batch for each gap, which crashes there twice; then one that does not."""
-    for number, gap in enumerate(GAPS):
-        send_batch(pipeline, f"crashed-{number}-")
-        for _ in range(2):
-            crash(pipeline, gap)
-        pipeline.drain()
+    """A batch that crashes in one gap after another, each time a replay; then one that does not."""
+    send_batch(pipeline, "crashed-")
+    for gap in GAPS:
+        crash(pipeline, gap)
+    pipeline.drain()
     send_batch(pipeline, "whole-")
     pipeline.drain()
 
 
-NAMES = [*(f"crashed-{number}-" for number in range(len(GAPS))), "whole-"]
+NAMES = ["crashed-", "whole-"]
 ALL = sorted(f"{name}{number}" for name in NAMES for number in (1, 2))
 BAD = {name.encode() for name in NAMES}
 
@@ -81,7 +80,7 @@ def test_rows_repeat_when_the_commits_have_no_identity(
 
     ids = [row.id for row in pipeline.rows()]
     assert sorted(set(ids)) == ALL
-    assert ids.count("crashed-1-1") == 3
+    assert [ids.count(f"{name}1") for name in NAMES] == [3, 1]
 
 
 def test_topic_that_grew_after_a_crash_is_drained(make: MakePipeline) -> None:
