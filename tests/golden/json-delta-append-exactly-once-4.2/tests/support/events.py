@@ -1,7 +1,6 @@
 """Sample records made from a schema: good ones, and one for each way to be bad."""
 
 import base64
-import json
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -28,6 +27,8 @@ from pyspark.sql.types import (
 
 from orders_pipeline.settings import Topic
 
+from .records import encode, spoiled
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
 BITS = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 
@@ -38,24 +39,23 @@ def good_records(
     """Keys and values of ``count`` records that the schema accepts; the same for the same seed."""
     chance = random.Random(seed)
     for number in range(count):
-        value = {field.name: _sample(field.dataType, chance, number) for field in fields}
-        yield _key(value, topic, number), json.dumps(value).encode()
+        value = _value(fields, chance, number)
+        yield _key(value, topic, number), encode(topic, value)
 
 
 def bad_records(fields: StructType, topic: Topic) -> list[tuple[bytes | None, bytes | None]]:
-    """Records that are rejected: not JSON, not an object, a required field missing, no key."""
-    [(key, value)] = good_records(fields, topic, 1)
+    """Records that are rejected: spoiled, without a required field, without key and value."""
+    value = _value(fields, random.Random(0), 0)
+    key = _key(value, topic, 0)
+    records: list[tuple[bytes | None, bytes | None]] = [(None, None)]
+    records += [(key, bytes_) for bytes_ in spoiled(topic, value)]
     required = next((field.name for field in fields if not field.nullable), None)
-    spoiled = json.loads(value)
-    spoiled.pop(required, None)
-    records: list[tuple[bytes | None, bytes | None]] = [
-        (key, value[:-1]),
-        (key, b"[1, 2]"),
-        (key, b"\xff\xfe"),
-        (key, b""),
-        (None, None),
-    ]
-    return [*records, (key, json.dumps(spoiled).encode())] if required else records
+    value.pop(required or "", None)
+    return [*records, (key, encode(topic, value))] if required else records
+
+
+def _value(fields: StructType, chance: random.Random, number: int) -> dict[str, Any]:
+    return {field.name: _sample(field.dataType, chance, number) for field in fields}
 
 
 def _key(value: dict[str, Any], topic: Topic, number: int) -> bytes:
