@@ -109,7 +109,7 @@ def test_nothing_in_the_template_needs_trust() -> None:
         ({"topics": [1]}, "1", '["1"]'),
         ({"topics": "{orders: 1}"}, "orders", "orders, refunds"),
         ({"topics": 3}, "3", "orders, refunds"),
-        ({"value_format": "avro"}, "avro", "json"),
+        ({"value_format": "xml"}, "xml", "avro"),
         ({"schema_registry": "karapace"}, "karapace", "confluent"),
         ({"sink": "iceberg"}, "iceberg", "delta"),
         ({"write_mode": "merge"}, "merge", "upsert"),

@@ -12,6 +12,7 @@ from .errors import RefusedError
 from .registry_client import ask
 from .settings import RegistrySettings, Topic
 
+Part = Literal["value", "key"]
 SchemaType = Literal["AVRO", "JSON", "PROTOBUF"]
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,9 @@ class Registered(NamedTuple):
     """All that it needs, theirs too, each after those that it needs itself."""
 
 
-def writer_schemas(topic: Topic, schema_type: SchemaType) -> dict[int, Registered]:
+def writer_schemas(
+    topic: Topic, schema_type: SchemaType, part: Part = "value"
+) -> dict[int, Registered]:
     """By id, every version of the topic's subject; deleted ones too, since their records remain.
 
     Versions of another type than ``schema_type`` are left out: their records cannot be read.
@@ -48,7 +51,7 @@ def writer_schemas(topic: Topic, schema_type: SchemaType) -> dict[int, Registere
         NoAnswerError: no registry answers.
         SettingsError: see ``registry_client.ask``.
     """
-    registry, subject = topic.settings.registry, subject_of(topic)
+    registry, subject = topic.settings.registry, subject_of(topic, part)
     versions = ask(registry, subject, lambda client: client.get_versions(subject, deleted=True))
     newest = _version(registry, subject, max(versions), schema_type)
     found = _versions(registry, subject, tuple(versions), newest.schema_id, schema_type)
@@ -73,9 +76,9 @@ def latest(topic: Topic, schema_type: SchemaType) -> Registered:
     return newest
 
 
-def subject_of(topic: Topic) -> str:
-    """The name under which the topic's schemas are registered."""
-    return topic.settings.registry.subject.replace("{topic}", topic.name)
+def subject_of(topic: Topic, part: Part = "value") -> str:
+    """The name under which the schemas of the topic's values, or keys, are registered."""
+    return topic.settings.registry.subject.replace("{topic}", topic.name).replace("{part}", part)
 
 
 # Fetched once, and again when there is a new version. A subject that was deleted for good and

@@ -264,7 +264,7 @@ def test_changed_schema_is_refused_while_a_batch_is_in_flight(make: MakePipeline
     forget(pipeline, "commits/0")
     pipeline.write_schema(f"{DDL}, colour STRING")
 
-    with pytest.raises(RefusedError, match=r"changed, or decode\.unknown_fields, while batch 0"):
+    with pytest.raises(RefusedError, match="changed while batch 0"):
         pipeline.drain()
 
     pipeline.write_schema(DDL)

@@ -14,6 +14,7 @@ from orders_pipeline.batch import Written
 from orders_pipeline.checkpoint import Checkpoint
 
 from tests.support.pipeline import DDL, MakePipeline, bad, encoded, event
+from tests.support.records import LACKS_A_FIELD
 from tests.support.topics import create_topic, wait_until
 
 
@@ -41,7 +42,8 @@ def test_good_records_are_rows_and_bad_ones_are_dead_letters(make: MakePipeline)
     assert letters[2].headers["__connect.errors.topic"] == pipeline.topic.name.encode()
     assert letters[2].headers["__connect.errors.partition"] == b"1"
     assert letters[2].headers["__connect.errors.offset"] == b"1"
-    assert b"amount" in (letters[2].headers["__connect.errors.exception.message"] or b"")
+    message = b"amount"
+    assert message in (letters[2].headers["__connect.errors.exception.message"] or b"")
     [balance] = pipeline.balances
     assert (balance.read, balance.written, balance.dead_lettered) == (6, 2, 3)
     assert balance.skipped == 1
@@ -205,7 +207,7 @@ def test_breaker_stops_after_one_batch_and_replay_brings_its_records_back(
 
     pipeline.write_schema(DDL)
     pipeline.drain()
-    backfill.replay(pipeline.spark, pipeline.topic, reason="missing_field", since_ms=0)
+    backfill.replay(pipeline.spark, pipeline.topic, reason=LACKS_A_FIELD, since_ms=0)
     backfill.replay(pipeline.spark, pipeline.topic, reason=None, since_ms=0)
 
     assert [row.id for row in pipeline.rows()] == [f"k{n}" for n in range(6)]

@@ -1,9 +1,14 @@
 """How the tests' and the demo's records are written: as bare JSON."""
 
+import base64
 import json
+from datetime import date
 from typing import Any
 
 from orders_pipeline.settings import Topic
+
+LACKS_A_FIELD = "missing_field"
+"""Why a record is rejected that was written without a field that is required."""
 
 
 def schema_text(ddl: str) -> str:
@@ -12,8 +17,14 @@ def schema_text(ddl: str) -> str:
 
 
 def encode(topic: Topic, value: dict[str, Any]) -> bytes:
-    """The value of a record for the topic."""
-    return json.dumps(value).encode()
+    """The value of a record for the topic; of Python's types, as a row has them."""
+    return json.dumps(value, default=_as_json).encode()
+
+
+def _as_json(value: Any) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return value.isoformat() if isinstance(value, date) else str(value)
 
 
 def spoiled(topic: Topic, value: dict[str, Any]) -> list[bytes]:
