@@ -119,9 +119,12 @@ def test_guarantee_holds_in_every_variant(
     """Run: the story once through and the crashes. Expected: all pass, none is skipped."""
     repository = render_to_run(tmp_path, "variant", **answers)
     chosen = STORIES
-    if (answers["value_format"], answers["schema_registry"]) == ("json", "none"):
-        chosen += " or grew or repeat or lost or newest or deletes"
-    printed = shared.of(repository).run(repository.path, "tests/integration", "-k", chosen)
+    match answers["value_format"], answers["schema_registry"]:
+        case "json", "none":
+            chosen += " or grew or repeat or lost or newest or deletes"
+        case "avro", "none":
+            chosen += " or unit"  # which no variant of the covering set has
+    printed = shared.of(repository).run(repository.path, "tests", "-k", chosen)
     print(name_of(answers), summary(printed))
 
 

@@ -11,7 +11,7 @@ PINNED: dict[str, str] = {
     **MATRIX["python_packages"],
     **MATRIX["development_packages"],
     **MATRIX["registry_packages"],
-    "fastavro": MATRIX["fastavro"],
+    **{name: MATRIX[name] for name in ("cryptography", "fastavro")},
     **{name: v for packages in MATRIX["format_packages"].values() for name, v in packages.items()},
     "pyspark": MATRIX["spark"][choices("spark_version")[0]]["pyspark"],
     "delta-spark": MATRIX["spark"][choices("spark_version")[0]]["delta"],
