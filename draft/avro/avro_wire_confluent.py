@@ -1,0 +1,80 @@
+"""Avro in the wire format of a schema registry: a zero byte, a schema's id in four, the record.
+
+Each record is read with the schema it was written with and returned in that of ``schemas/``, so
+that all versions of a topic's schema can be mixed.
+
+Source: Confluent's documentation of Schema Registry, "Wire format". Other registries follow it.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from .avro import damage, ended, is_whole, read, reader_with_end, unfit, verdict
+from .avro_resolution import resolve
+from .reasons import Reason
+from .registry import writer_schemas
+from .settings import Topic
+
+HEADER_BYTES = 5
+
+
+def make_reader(
+    spark: SparkSession, topic: Topic, part: Literal["value", "key"], schema: str, kind: StructType
+) -> Callable[[DataFrame, Column], DataFrame]:
+    """What reads a column of framed bytes, as records with the names and types of ``kind``.
+
+    It adds to a DataFrame the columns ``<part>_read``, for ``avro.record_of``, and ``<part>_fault``
+    STRUCT<reason, message>; where that is null, all of the bytes were the record. Both are null
+    where the bytes are.
+
+    Raises:
+        RefusedError, NoAnswerError, SettingsError: see ``registry.writer_schemas``.
+    """
+    # The newest first: most records are of it.
+    writers = sorted(writer_schemas(topic, "AVRO", part).items(), reverse=True)
+    reader = reader_with_end(spark, schema, kind)
+    resolved = [(schema_id, *resolve(spark, schema, writer)) for schema_id, writer in writers]
+    nth, found, data_ended = (F.col(f"{part}_{name}") for name in ("nth", "read", "ended"))
+
+    def add_read(records: DataFrame, data: Column) -> DataFrame:
+        header = F.substring(data, 1, HEADER_BYTES)
+        frames = F.array(*(F.lit(_header(schema_id)) for schema_id, _ in writers))
+        reading = F.when(F.lit(False), read(data_ended, reader, reader))  # for its type
+        for number, (_, writer, problem) in enumerate(resolved, start=1):
+            if problem is None:
+                reading = reading.when(nth == number, read(data_ended, writer, reader))
+        fault = F.when(is_whole(found), unfit(found, kind)).when(data.isNotNull(), _fault(data))
+        return (
+            # A number, since every comparison of bytes would copy them first.
+            records.withColumn(f"{part}_nth", F.array_position(frames, header))
+            .withColumn(f"{part}_ended", ended(_payload(data)))
+            .withColumn(f"{part}_read", reading)
+            .withColumn(f"{part}_fault", fault)
+        )
+
+    def _fault(data: Column) -> Column:
+        is_framed = (F.length(data) >= HEADER_BYTES) & (F.substring(data, 1, 1) == F.lit(b"\0"))
+        not_framed = "No zero byte and schema id at its start"
+        found_id = F.conv(F.hex(F.substring(data, 2, HEADER_BYTES - 1)), 16, 10)
+        unknown = F.concat(F.lit("Schema id "), found_id, F.lit(" is not one of this topic's"))
+        fault = F.when(~is_framed, verdict(Reason.NOT_FRAMED, not_framed))
+        fault = fault.when(nth == 0, verdict(Reason.UNKNOWN_SCHEMA, unknown))
+        for number, (schema_id, _, problem) in enumerate(resolved, start=1):
+            if problem is not None:
+                message = f"Its schema, id {schema_id}, {problem}"
+                fault = fault.when(nth == number, verdict(Reason.INCOMPATIBLE_SCHEMA, message))
+        return fault.otherwise(damage(found, _payload(data)))
+
+    return add_read
+
+
+def _header(schema_id: int) -> bytes:
+    return b"\0" + schema_id.to_bytes(4, "big")
+
+
+def _payload(data: Column) -> Column:
+    return F.substring(data, HEADER_BYTES + 1, 2**31 - 1)
