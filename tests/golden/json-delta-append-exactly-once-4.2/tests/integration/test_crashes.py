@@ -50,7 +50,6 @@ def run_into_each_gap(pipeline: Pipeline) -> None:
     send_batch(pipeline, "crashed-")
     for gap in GAPS:
         crash(pipeline, gap)
-    pipeline.drain()
     send_batch(pipeline, "whole-")
     pipeline.drain()
 
