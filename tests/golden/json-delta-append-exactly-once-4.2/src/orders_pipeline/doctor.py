@@ -9,7 +9,8 @@ from .backfill import stream_position
 from .checkpoint import Checkpoint
 from .columns import row_columns
 from .errors import PipelineError, RefusedError
-from .schema import read_schema, table_columns
+from .names import table_columns
+from .schema import read_schema
 from .settings import Settings, Topic
 
 

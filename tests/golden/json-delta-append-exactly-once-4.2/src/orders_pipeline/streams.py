@@ -1,6 +1,5 @@
 """Runs a query per topic in one process: all of them, or none."""
 
-import hashlib
 import logging
 import threading
 import time
@@ -17,7 +16,7 @@ from .checkpoint import Checkpoint
 from .columns import row_columns
 from .errors import BatchError, BreakerTripped, PipelineError
 from .pipeline import ingest
-from .schema import read_schema
+from .schema import fingerprint, read_schema
 from .settings import Settings, Topic
 
 POLL_S = 0.2
@@ -62,13 +61,11 @@ class Stream:
             raise
 
     def _batch(self, batch_id: int) -> Batch:
-        rules = f"{self.fields.json()} {self.topic.settings.decode.unknown_fields}"
-        fingerprint = hashlib.sha256(rules.encode()).hexdigest()[:16]
         return Batch(
             id=batch_id,
             ends=self.checkpoint.ends(batch_id),
             pipeline=f"{self.checkpoint.identity()}.{self.bound.generation}",
-            schema=fingerprint,
+            schema=fingerprint(self.topic, self.fields),
         )
 
     def is_between_batches(self) -> bool:
