@@ -37,8 +37,8 @@ COVERING = [v for v in RUN_HERE if tuple(v[question] for question in QUESTIONS) 
 """With the default answers, which run for another Spark below: every mode and guarantee, a decoder
 of each format."""
 STORIES = "framing or gap or good_records or repeat or newest or deletes"
-"""Tests that differ with the decoder and the guarantee: what becomes of good, bad, mixed and wrongly
-framed records, of newer ones and of deletes, once through and with a crash in each gap."""
+"""Tests that differ with decoder and guarantee: what becomes of good, bad, mixed and wrongly framed
+records, of newer ones and of deletes, once through and with a crash in each gap."""
 TIMEOUT_S = 1500
 OUTSIDE = dict(os.environ)
 """As it was before any variant was made ready to run: one's jars are not another's."""
