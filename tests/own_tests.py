@@ -1,12 +1,13 @@
 """Runs the own tests of one rendered repository after another, in one process with one JVM.
 
-To start a JVM and to warm it takes longer than the tests of most variants. What all variants have
-under the same name is put away between two: the package, ``tests``, the counters, and the path
-that Spark's workers import from.
+To start a JVM and to warm it takes longer than the tests of most variants. A schema registry is
+shared too. What all variants have under the same name is put away between two: the package,
+``tests``, the counters, and the path that Spark's workers import from.
 """
 
 import contextlib
 import gc
+import importlib
 import io
 import json
 import os
@@ -79,10 +80,22 @@ def _run(jvm: Any, repository: Path, arguments: list[str]) -> int:
     jvm.java.lang.System.setProperty("spark.executorEnv.PYTHONPATH", source)
     sys.path[:0] = [source, str(repository)]
     try:
+        _share_registry(repository)
         return pytest.main([*arguments, "-q", "-p", "no:cacheprovider", "--rootdir=."])
     finally:
         del sys.path[:2]
         _put_away(repository)
+
+
+_until_the_end = contextlib.ExitStack()
+
+
+def _share_registry(repository: Path) -> None:
+    """Starts a schema registry for the first repository that needs one, and for all after it."""
+    name = "SCHEMA_REGISTRY_URL"
+    if name not in os.environ and (repository / "tests/support/registry.py").exists():
+        starting = importlib.import_module("tests.support.registry").start_registry()
+        os.environ[name] = _until_the_end.enter_context(starting).url
 
 
 def _put_away(repository: Path) -> None:
@@ -101,13 +114,14 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever else prints
     jvm = _start_jvm()
-    for line in sys.stdin:
-        request = json.loads(line)
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            code = _run(jvm, Path(request["repository"]), request["arguments"])
-        answers.write(json.dumps([int(code), printed.getvalue()]) + "\n")
-        answers.flush()
+    with _until_the_end:
+        for line in sys.stdin:
+            request = json.loads(line)
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                code = _run(jvm, Path(request["repository"]), request["arguments"])
+            answers.write(json.dumps([int(code), printed.getvalue()]) + "\n")
+            answers.flush()
 
 
 if __name__ == "__main__":
