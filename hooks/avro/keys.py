@@ -14,10 +14,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
-from .avro import NO_RECORD, verdict
+from .avro import NO_RECORD, field_of, verdict
 from .avro_wire import make_reader
 from .errors import SettingsError
-from .key_texts import check_kind, json_fault, json_text, text_fault, text_value
+from .key_texts import check_kind, json_fault, json_text, parsed_json, text_fault, text_value
 from .reasons import Reason
 from .schema import read_avro
 from .settings import Topic
@@ -60,7 +60,7 @@ def _string_reader(field: StructField) -> Callable[[DataFrame, Column], DataFram
 
 def _json_reader(fields: StructType) -> Callable[[DataFrame, Column], DataFrame]:
     def add_key(records: DataFrame, key: Column) -> DataFrame:
-        records = records.withColumn("key_json", F.try_parse_json(key.cast("string")))
+        records = records.withColumn("key_json", parsed_json(key.cast("string")))
         whole = F.col("key_json")
         texts = {field.name: json_text(whole, field.name) for field in fields}
         columns = F.struct(
@@ -112,7 +112,9 @@ def _avro_reader(
 
     def add_key(records: DataFrame, key: Column) -> DataFrame:
         found, fault = F.col("key_read"), F.col("key_fault")
-        columns = F.struct(*(found[names[field.name]].alias(field.name) for field in fields))
+        columns = F.struct(
+            *(field_of(found, names[f.name], f.dataType).alias(f.name) for f in fields)
+        )
         missing = F.when(fault.isNotNull(), fault)
         for field in fields:
             nothing = found[names[field.name]].isNull() & key.isNotNull()

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from .avro import damage, is_whole, read, reader_with_end, unfit, verdict, with_end
+from .avro import damage, ended, is_whole, read, reader_with_end, unfit, verdict, with_end
 from .reasons import Reason
 from .settings import Topic
 
@@ -34,7 +34,7 @@ def make_reader(
             .when(framed, verdict(Reason.FRAMED, _FRAMED))
             .when(data.isNotNull(), damage(found, data))
         )
-        with_read = records.withColumn(f"{part}_read", read(data, writer, reader))
+        with_read = records.withColumn(f"{part}_read", read(ended(data), writer, reader))
         return with_read.withColumn(f"{part}_fault", fault)
 
     return add_read
