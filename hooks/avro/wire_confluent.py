@@ -6,7 +6,7 @@ that all versions of a topic's schema can be mixed.
 Source: Confluent's documentation of Schema Registry, "Wire format". Other registries follow it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -34,15 +34,14 @@ def make_reader(
     Raises:
         RefusedError, NoAnswerError, SettingsError: see ``registry.writer_schemas``.
     """
+    reader = reader_with_end(spark, schema, kind)
     # The newest first: most records are of it.
     writers = sorted(writer_schemas(topic, "AVRO", part).items(), reverse=True)
-    reader = reader_with_end(spark, schema, kind)
+    ids = [schema_id for schema_id, _ in writers]
     resolved = [(schema_id, *resolve(spark, schema, writer)) for schema_id, writer in writers]
     nth, found, data_ended = (F.col(f"{part}_{name}") for name in ("nth", "read", "ended"))
 
     def add_read(records: DataFrame, data: Column) -> DataFrame:
-        header = F.substring(data, 1, HEADER_BYTES)
-        frames = F.array(*(F.lit(_header(schema_id)) for schema_id, _ in writers))
         reading = F.when(F.lit(False), read(data_ended, reader, reader))  # for its type
         for number, (_, writer, problem) in enumerate(resolved, start=1):
             if problem is None:
@@ -50,31 +49,39 @@ def make_reader(
         fault = F.when(is_whole(found), unfit(found, kind)).when(data.isNotNull(), _fault(data))
         return (
             # A number, since every comparison of bytes would copy them first.
-            records.withColumn(f"{part}_nth", F.array_position(frames, header))
-            .withColumn(f"{part}_ended", ended(_payload(data)))
+            records.withColumn(f"{part}_nth", nth_schema(data, ids))
+            .withColumn(f"{part}_ended", ended(payload(data)))
             .withColumn(f"{part}_read", reading)
             .withColumn(f"{part}_fault", fault)
         )
 
     def _fault(data: Column) -> Column:
-        is_framed = (F.length(data) >= HEADER_BYTES) & (F.substring(data, 1, 1) == F.lit(b"\0"))
-        not_framed = "No zero byte and schema id at its start"
-        found_id = F.conv(F.hex(F.substring(data, 2, HEADER_BYTES - 1)), 16, 10)
-        unknown = F.concat(F.lit("Schema id "), found_id, F.lit(" is not one of this topic's"))
-        fault = F.when(~is_framed, verdict(Reason.NOT_FRAMED, not_framed))
-        fault = fault.when(nth == 0, verdict(Reason.UNKNOWN_SCHEMA, unknown))
+        fault = frame_fault(data, nth)
         for number, (schema_id, _, problem) in enumerate(resolved, start=1):
             if problem is not None:
                 message = f"The record's schema, id {schema_id}, {problem}"
                 fault = fault.when(nth == number, verdict(Reason.INCOMPATIBLE_SCHEMA, message))
-        return fault.otherwise(damage(found, _payload(data)))
+        return fault.otherwise(damage(found, payload(data)))
 
     return add_read
 
 
-def _header(schema_id: int) -> bytes:
-    return b"\0" + schema_id.to_bytes(4, "big")
+def nth_schema(data: Column, ids: Sequence[int]) -> Column:
+    """Which of ``ids``, from 1 on, *data* has in its header; 0 for none of them."""
+    frames = F.array(*(F.lit(b"\0" + schema_id.to_bytes(4, "big")) for schema_id in ids))
+    return F.array_position(frames, F.substring(data, 1, HEADER_BYTES))
 
 
-def _payload(data: Column) -> Column:
+def frame_fault(data: Column, nth: Column) -> Column:
+    """STRUCT<reason, message>: why *data* has no header of ours; null, as yet, where it has one."""
+    is_framed = (F.length(data) >= HEADER_BYTES) & (F.substring(data, 1, 1) == F.lit(b"\0"))
+    not_framed = "No zero byte and schema id at its start"
+    found_id = F.conv(F.hex(F.substring(data, 2, HEADER_BYTES - 1)), 16, 10)
+    unknown = F.concat(F.lit("Schema id "), found_id, F.lit(" is not one of this topic's"))
+    fault = F.when(~is_framed, verdict(Reason.NOT_FRAMED, not_framed))
+    return fault.when(nth == 0, verdict(Reason.UNKNOWN_SCHEMA, unknown))
+
+
+def payload(data: Column) -> Column:
+    """What comes after the header."""
     return F.substring(data, HEADER_BYTES + 1, 2**31 - 1)
