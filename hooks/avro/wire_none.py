@@ -7,34 +7,27 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from .avro import damage, is_whole, read, reader_with_end, unfit, verdict, with_end
+from .avro import damage, verdict
+from .avro_bare import make_bare_reader
 from .reasons import Reason
 from .settings import Topic
 
 HEADER_BYTES = 5
-_FRAMED = "Starts like a schema registry's frame: a zero byte and a schema id, not bare Avro"
+_FRAMED = "Starts like a schema registry's frame: a zero byte and a schema id"
 
 
 def make_reader(
     spark: SparkSession, topic: Topic, part: Literal["value", "key"], schema: str, kind: StructType
 ) -> Callable[[DataFrame, Column], DataFrame]:
-    """What reads a column of bytes in this schema, as records with the names and types of ``kind``.
+    """What reads a column of bytes in this schema: see ``avro_bare.make_bare_reader``."""
+    return make_bare_reader(spark, part, schema, kind, _explain)
 
-    It adds to a DataFrame the columns ``<part>_read``, for ``avro.record_of``, and ``<part>_fault``
-    STRUCT<reason, message>; where that is null, all of the bytes were the record. Both are null
-    where the bytes are.
-    """
-    writer, reader = with_end(spark, schema), reader_with_end(spark, schema, kind)
 
-    def add_read(records: DataFrame, data: Column) -> DataFrame:
-        found = F.col(f"{part}_read")
-        framed = (F.length(data) >= HEADER_BYTES) & (F.substring(data, 1, 1) == F.lit(b"\0"))
-        fault = (
-            F.when(is_whole(found), unfit(found, kind))
-            .when(framed, verdict(Reason.FRAMED, _FRAMED))
-            .when(data.isNotNull(), damage(found, data))
-        )
-        with_read = records.withColumn(f"{part}_read", read(data, writer, reader))
-        return with_read.withColumn(f"{part}_fault", fault)
+def frame_fault(data: Column) -> Column:
+    """STRUCT<reason, message> where *data* looks framed; null where it does not."""
+    framed = (F.length(data) >= HEADER_BYTES) & (F.substring(data, 1, 1) == F.lit(b"\0"))
+    return F.when(framed, verdict(Reason.FRAMED, _FRAMED))
 
-    return add_read
+
+def _explain(found: Column, data: Column) -> Column:
+    return F.coalesce(frame_fault(data), damage(found, data))

@@ -26,7 +26,7 @@ from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
 
 from .avro import NO_RECORD
-from .avro_columns import plain_schema
+from .avro_columns import most_digits, plain_schema
 from .errors import SettingsError
 from .settings import Topic
 
@@ -94,6 +94,7 @@ def read_avro(path: Path) -> tuple[str, StructType]:
     except (Py4JJavaError, PySparkException) as error:
         raise SettingsError(f"{path}: {_advice(_words(error))}") from None
     _check(path, "$", kind)
+    json.loads(text, object_hook=lambda schema: _check_decimal(path, schema))
     if isinstance(kind, StructType) and _is_record(text):
         return text, kind
     return text, StructType([StructField(NO_RECORD, kind)])
@@ -122,6 +123,23 @@ def _check(path: Path, place: str, kind: DataType) -> None:
         raise SettingsError(
             f"{path}: {place} is never anything but null, and a table has no column for that. "
             'Leave it out, or give it a type, such as ["null", "string"].'
+        )
+
+
+def _check_decimal(path: Path, schema: dict[str, Any]) -> None:
+    """Avro reads a decimal that makes no sense as if it were none, which would be BINARY."""
+    if schema.get("logicalType") != "decimal" or schema.get("type") not in ("bytes", "fixed"):
+        return
+    precision, scale = schema.get("precision", 0), schema.get("scale", 0)
+    if not (type(precision) is type(scale) is int and 0 <= scale <= precision and precision > 0):
+        raise SettingsError(
+            f"{path}: a decimal has the precision {precision!r} and the scale {scale!r}. Write how "
+            "many digits it has, as precision, and how many of those are decimals, as scale"
+        )
+    if precision > most_digits(schema):
+        raise SettingsError(
+            f"{path}: a decimal has the precision {precision}, and a fixed of {schema['size']} "
+            f"bytes has room for {most_digits(schema)} digits. Write a size that is large enough"
         )
 
 

@@ -10,8 +10,10 @@ from .reasons import Reason
 from .settings import Topic
 
 
-def make_tombstone_decoder(topic: Topic, fields: pa.Schema) -> Callable[[pa.Array], Decoded]:
-    """Says what becomes of records whose value is null, given their keys.
+def tombstone_decoder(
+    topic: Topic, fields: pa.Schema
+) -> Callable[[], Callable[[pa.Array], Decoded]]:
+    """What makes, in each of Spark's workers, a decoder of keys of records whose value is null.
 
     A tombstone makes no row and is counted as skipped; a record with neither key nor value is
     nobody's tombstone and is rejected.
@@ -27,4 +29,4 @@ def make_tombstone_decoder(topic: Topic, fields: pa.Schema) -> Callable[[pa.Arra
             messages=pc.if_else(no_key, "the record has neither a key nor a value", nothing),
         )
 
-    return decode_tombstones
+    return lambda: decode_tombstones
