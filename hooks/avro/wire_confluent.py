@@ -39,11 +39,11 @@ def make_reader(
     problems: dict[bytes, str] = {}
     # The newest first: it is the one of most records.
     for schema_id, registered in sorted(writer_schemas(topic, "AVRO", part).items(), reverse=True):
-        writer, problem = resolve(spark, schema, registered)
-        if problem is None:
-            writers[_header(schema_id)] = writer
+        found = resolve(spark, schema, registered)
+        if found.problem is None:
+            writers[_header(schema_id)] = found.writer
         else:
-            problems[_header(schema_id)] = f"The record's schema, id {schema_id}: {problem}"
+            problems[_header(schema_id)] = f"The record's schema, id {schema_id}: {found.problem}"
 
     def add_read(records: DataFrame, data: Column) -> DataFrame:
         found, header = F.col(f"{part}_read"), F.col(f"{part}_header")
