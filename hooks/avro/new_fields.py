@@ -84,7 +84,7 @@ def widened(path: Path, fields: StructType, new: list[NewField]) -> StructType:
     both = [*ours.getFields()]
     for each in added:  # by itself, since several may hold a type of the same name
         holder = {"type": "record", "name": "_HolderOfANewField", "fields": [each.field]}
-        both += _parsed(json.dumps(holder)).getFields()
+        both += [*_parsed(json.dumps(holder)).getFields()]
     record = avro.Schema.createRecord(ours.getName(), ours.getDoc(), ours.getNamespace(), False)
     for alias in ours.getAliases():
         record.addAlias(alias)
