@@ -38,14 +38,14 @@ def make_reader(
     # The newest first: most records are of it.
     writers = sorted(writer_schemas(topic, "AVRO", part).items(), reverse=True)
     ids = [schema_id for schema_id, _ in writers]
-    resolved = [(schema_id, *resolve(spark, schema, writer)) for schema_id, writer in writers]
+    resolutions = [(schema_id, resolve(spark, schema, writer)) for schema_id, writer in writers]
     nth, found, data_ended = (F.col(f"{part}_{name}") for name in ("nth", "read", "ended"))
 
     def add_read(records: DataFrame, data: Column) -> DataFrame:
         reading = F.when(F.lit(False), read(data_ended, reader, reader))  # for its type
-        for number, (_, writer, problem) in enumerate(resolved, start=1):
-            if problem is None:
-                reading = reading.when(nth == number, read(data_ended, writer, reader))
+        for number, (_, resolved) in enumerate(resolutions, start=1):
+            if resolved.problem is None:
+                reading = reading.when(nth == number, read(data_ended, resolved.writer, reader))
         fault = F.when(is_whole(found), unfit(found, kind)).when(data.isNotNull(), _fault(data))
         return (
             # A number, since every comparison of bytes would copy them first.
@@ -57,9 +57,9 @@ def make_reader(
 
     def _fault(data: Column) -> Column:
         fault = frame_fault(data, nth)
-        for number, (schema_id, _, problem) in enumerate(resolved, start=1):
-            if problem is not None:
-                message = f"The record's schema, id {schema_id}, {problem}"
+        for number, (schema_id, resolved) in enumerate(resolutions, start=1):
+            if resolved.problem is not None:
+                message = f"The record's schema, id {schema_id}: {resolved.problem}"
                 fault = fault.when(nth == number, verdict(Reason.INCOMPATIBLE_SCHEMA, message))
         return fault.otherwise(damage(found, payload(data)))
 

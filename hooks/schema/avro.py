@@ -48,7 +48,16 @@ def read_schema(topic: Topic) -> StructType:
             f"The topic {topic.name!r} has no schema: {path} is missing. Write an Avro record "
             f"there, for example: {_EXAMPLE}"
         )
-    text, kind = read_avro(path)
+    return record_fields(path, path.read_text(encoding="utf-8"))
+
+
+def record_fields(path: Path, text: str) -> StructType:
+    """The fields of the Avro record in ``text``, which is what ``path`` says.
+
+    Raises:
+        SettingsError: it is no Avro record, or no table can hold what it says.
+    """
+    kind = _columns(path, text)
     if not _is_record(text):
         raise SettingsError(
             f"{path} is not a record, and a topic's rows need fields. Write: {_EXAMPLE}"
@@ -58,7 +67,7 @@ def read_schema(topic: Topic) -> StructType:
 
 
 def avro_text(fields: StructType) -> str:
-    """The text that :func:`read_schema` made these fields of.
+    """The text that :func:`record_fields` made these fields of.
 
     They carry it, so that a file that is changed while the pipeline runs changes nothing.
     """
@@ -78,9 +87,13 @@ def read_avro(path: Path) -> tuple[str, StructType]:
     Raises:
         SettingsError: the file is not Avro, or no table can hold what it says.
     """
+    text = path.read_text(encoding="utf-8")
+    return text, _columns(path, text)
+
+
+def _columns(path: Path, text: str) -> StructType:
     spark = SparkSession.active()
     jvm: Any = spark._jvm
-    text = path.read_text(encoding="utf-8")
     try:
         json.loads(text)
         getattr(jvm.org.apache.avro, "Schema$Parser")().parse(text)
@@ -96,8 +109,8 @@ def read_avro(path: Path) -> tuple[str, StructType]:
     _check(path, "$", kind)
     json.loads(text, object_hook=lambda schema: _check_decimal(path, schema))
     if isinstance(kind, StructType) and _is_record(text):
-        return text, kind
-    return text, StructType([StructField(NO_RECORD, kind)])
+        return kind
+    return StructType([StructField(NO_RECORD, kind)])
 
 
 def _is_record(text: str) -> bool:
