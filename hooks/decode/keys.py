@@ -1,16 +1,29 @@
 """A Kafka key to the key columns it stands for: which row a tombstone deletes."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import StructType
 
+from .arrow import arrow_schema
 from .decode import Decoded, make_decoder
 from .errors import SettingsError
 from .json_types import NUMBER
 from .reasons import Reason
+from .settings import Topic
+
+
+def key_decoder(
+    topic: Topic, fields: StructType
+) -> Callable[[], Callable[[pa.BinaryArray], Decoded]]:
+    """What makes the decoder in each of Spark's workers, where it cannot be sent to."""
+    columns = arrow_schema(fields)
+    schema = pa.schema([columns.field(name) for name in topic.table.key_columns])
+    return partial(make_key_decoder, schema, topic.table.key_format)
 
 
 def decode_keys(
