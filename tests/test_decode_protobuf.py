@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorSet
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -138,5 +139,39 @@ def test_verdict_is_what_google_says_when_the_record_is_damaged(
         good = [random_record(rng, kind).SerializeToString() for _ in range(20)]
         values = [damaged(rng, rng.choice(good), rng.choice(good)) for _ in range(100)]
         check(decoder, name, values)
+
+    compare()
+
+
+def widened(files: bytes) -> bytes:
+    """The same files, each message of the last one with fields that are new."""
+    kinds = ("TYPE_SINT64", "TYPE_STRING", "TYPE_FIXED32", "TYPE_DOUBLE", "TYPE_BOOL")
+    wide = FileDescriptorSet.FromString(files)
+    messages = list(wide.file[-1].message_type)
+    while messages:
+        message = messages.pop()
+        messages += message.nested_type
+        if message.options.map_entry:
+            continue
+        for number, kind in enumerate(kinds, 901):
+            field = message.field.add(name=f"new_{number}", number=number, label=1)
+            field.type = FieldDescriptorProto.Type.Value(kind)
+        field = message.field.add(name="new_900", number=900, label=3)
+        field.type = FieldDescriptorProto.TYPE_BYTES
+    return wide.SerializeToString()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_row_is_what_google_reads_when_the_writer_has_more_fields(
+    decoder: Decoder, name: str
+) -> None:
+    files, message = decoder.message(name)
+    kind = decoder.module("protobuf_files").find_message(widened(files), message)
+
+    @many
+    @given(st.randoms(use_true_random=True))
+    def compare(rng: random.Random) -> None:
+        good = [random_record(rng, kind).SerializeToString() for _ in range(150)]
+        check(decoder, name, [*good, *(damaged(rng, value, good[0]) for value in good[:10])])
 
     compare()

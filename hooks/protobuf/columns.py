@@ -26,7 +26,7 @@ def record_column(message: Descriptor, path: str = "$") -> Column:
     """Makes rows of the type ``struct_type(message)``."""
     fields = list(struct_type(message))
     places = {field.name: place for place, field in enumerate(by_number(message))}
-    parts = [(field, f"{path}.{field.name}", places[field.name]) for field in message.fields]
+    parts = [(field, f"{path}.{field.name}", f"f{places[field.name]}") for field in message.fields]
     converters = [_field_column(field, name) for field, name, _ in parts]
 
     def column(plain: pa.StructArray) -> tuple[pa.Array, list[Fault]]:

@@ -22,9 +22,9 @@ Doubt = Callable[[pa.Array], Flags]
 def record_doubt(message: Descriptor) -> Doubt | None:
     """Marks the plain rows of *message* to read again; None where there can be none."""
     order = by_number(message)
-    places = {field.name: place for place, field in enumerate(order)}
+    places = {field.name: f"f{place}" for place, field in enumerate(order)}
     members = [[places[field.name] for field in oneof.fields] for oneof in choices(message)]
-    parts = [(place, found) for place, field in enumerate(order) if (found := _field_doubt(field))]
+    parts = [(places[f.name], found) for f in order if (found := _field_doubt(f))]
     if not members and not parts:
         return None
 

@@ -1,23 +1,22 @@
 """Reads records by the batch with ptars, and one by one those that it does not read for certain."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf.descriptor import Descriptor
-from ptars import HandlerPool, PtarsConfig
 
 from .protobuf_doubts import record_doubt
 from .protobuf_judge import Rejection, make_judge
-from .protobuf_plain import plain_message
-from .protobuf_values import flags
+from .protobuf_ptars import Ptars
+from .protobuf_values import Flags, flags
 
 Positions = npt.NDArray[np.int64]
 Read = tuple[pa.StructArray, dict[int, Rejection]]
 """Plain rows (``protobuf_plain.py``), and by position why a value has none: both are null there."""
+_SAMPLE = 32
 
 
 def make_reader(message: Descriptor, *, forbid_unknown: bool) -> Callable[[pa.BinaryArray], Read]:
@@ -27,28 +26,37 @@ def make_reader(message: Descriptor, *, forbid_unknown: bool) -> Callable[[pa.Bi
     own, the row is right. Any other value is judged, and its row is right if it was written as the
     judge writes it. If not, the judge's bytes are read in its place.
     """
-    damage, judge = make_judge(message, forbid_unknown=forbid_unknown)
+    damage, judge, unknown_in = make_judge(message, forbid_unknown=forbid_unknown)
     doubt = record_doubt(message)
-    plain, _ = plain_message(message, json_as_bytes=True)
-    # An entry of a map without a value is a panic unless a value may be null.
-    config = PtarsConfig(list_value_name="element", map_value_nullable=True)
-    handler = HandlerPool([plain.file], config).get_for_message(plain)
+    ptars = Ptars(message)
 
     def read(values: pa.BinaryArray) -> Read:
         rejected: dict[int, Rejection] = {}
-        batch = _batch(handler, values)
-        if batch is None:  # which value it is, ptars does not tell
+        if (found := compared(values)) is None:  # which value it is, ptars does not tell
             for position, value in enumerate(values.to_pylist()):
                 if value is not None and (why := damage(value)):
                     rejected[position] = why
             values = _null_at(values, rejected)
-            batch = handler.array_to_record_batch(values)
-        rows = batch.to_struct_array()
-        written = handler.record_batch_to_array(batch)
-        uncertain = flags(pc.not_equal(written, values).fill_null(False))
+            found = compared(values)
+        if found and not forbid_unknown and found[2].sum() >= _SAMPLE:
+            sample = values.take(np.flatnonzero(found[2])[:_SAMPLE]).to_pylist()
+            if ptars.learn(map(unknown_in, sample)):
+                found = compared(values)
+        if found is None:
+            raise ValueError("ptars refuses values that google.protobuf reads")
+        rows, written, uncertain = found
         if doubt is not None:
             uncertain |= doubt(rows) & flags(values.is_valid())
         return judged(values, rows, written, np.flatnonzero(uncertain), rejected)
+
+    def compared(values: pa.BinaryArray) -> tuple[pa.StructArray, pa.BinaryArray, Flags] | None:
+        """The rows of *values*, what they are written as, and where that is not the same."""
+        batch = ptars.read(values)
+        if batch is None:
+            return None
+        written = ptars.write(batch)
+        differs = flags(pc.not_equal(written, values).fill_null(False))
+        return batch.to_struct_array(), written, differs.copy()
 
     def judged(
         values: pa.BinaryArray,
@@ -71,24 +79,13 @@ def make_reader(message: Descriptor, *, forbid_unknown: bool) -> Callable[[pa.Bi
                 sources[position] = len(rows) + len(again)
                 again.append(verdict)
         if again:
-            more = handler.array_to_record_batch(pa.array(again, pa.binary()))
+            more = ptars.read(pa.array(again, pa.binary()))
+            if more is None:
+                raise ValueError("ptars refuses values that google.protobuf has written")
             rows = pa.concat_arrays([rows, more.to_struct_array()])
         return rows.take(pa.array(sources, mask=sources < 0)), rejected
 
     return read
-
-
-def _batch(handler: Any, values: pa.BinaryArray) -> pa.RecordBatch | None:
-    """What ptars reads; None where one of *values* is not the message."""
-    try:
-        return handler.array_to_record_batch(values)
-    except ValueError:
-        return None
-    except BaseException as error:
-        # A length near 2**64 makes it panic, which is no Exception, of a class without an address.
-        if type(error).__name__ == "PanicException":
-            return None
-        raise
 
 
 def _null_at(values: pa.BinaryArray, positions: Iterable[int]) -> pa.BinaryArray:

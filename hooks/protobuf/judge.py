@@ -13,6 +13,8 @@ from .protobuf_types import map_parts
 from .reasons import Reason
 
 Rejection = tuple[Reason, str]
+UnknownField = tuple[str, int, int]
+"""A field that its message lacks: the message's name, the field's number and its wire type."""
 
 
 class Judge(NamedTuple):
@@ -23,6 +25,8 @@ class Judge(NamedTuple):
     judge: Callable[[bytes, bytes | None], bytes | Rejection]
     """The bytes to read it from, without unknown fields, or why it is rejected. The second argument
     is what another reader made of it: if it is right, that is found out soonest."""
+    unknown: Callable[[bytes], set[UnknownField]]
+    """The fields in it that the schema lacks; the messages by their full names."""
 
 
 def make_judge(message: Descriptor, *, forbid_unknown: bool) -> Judge:
@@ -57,18 +61,29 @@ def make_judge(message: Descriptor, *, forbid_unknown: bool) -> Judge:
 
     def unknown_verdict(value: bytes, size: int) -> Rejection | None:
         unknown = _unknown_fields(parse(value), size)
-        for name, number in unknown:
+        for name, number, _ in unknown:
             source = sources.get(name)
             if source is not None and number in source.fields_by_number:
                 field = source.fields_by_number[number].full_name
                 return Reason.WRONG_TYPE, f"`{field}` has another wire type than in the schema"
         if forbid_unknown:
-            name, number = unknown[0]
+            name, number, _ = unknown[0]
             owner = sources[name].full_name if name in sources else name
             return Reason.UNKNOWN_FIELD, f"`{owner}` has no field {number} in the schema"
         return None
 
-    return Judge(damage, judge)
+    def unknown(value: bytes) -> set[UnknownField]:
+        try:
+            found = list(_all_unknown_fields(parse(value)))
+        except DecodeError:
+            return set()
+        return {
+            (sources[name].full_name, number, wire_type)
+            for name, number, wire_type in found
+            if name in sources and number not in sources[name].fields_by_number
+        }
+
+    return Judge(damage, judge, unknown)
 
 
 def _damage(error: Exception, message: Descriptor) -> str:
@@ -77,19 +92,19 @@ def _damage(error: Exception, message: Descriptor) -> str:
     return f"The value is cut off, or not a {message.full_name}"
 
 
-def _unknown_fields(record: Any, size: int) -> list[tuple[str, int]]:
-    """The unknown fields of *record*, of ``size`` bytes in all: each one's message, and number."""
+def _unknown_fields(record: Any, size: int) -> list[UnknownField]:
+    """The unknown fields of *record*, of ``size`` bytes in all; the messages by plain names."""
     own: Any = UnknownFieldSet(record)  # its type stub does not say that it can be iterated
     # To look into all messages within takes five times as long.
     if sum(map(_size, own)) == size:
-        return [(record.DESCRIPTOR.name, field.field_number) for field in own]
+        return [(record.DESCRIPTOR.name, f.field_number, f.wire_type) for f in own]
     return list(_all_unknown_fields(record))
 
 
-def _all_unknown_fields(record: Any) -> Iterator[tuple[str, int]]:
+def _all_unknown_fields(record: Any) -> Iterator[UnknownField]:
     own: Any = UnknownFieldSet(record)
     for field in own:
-        yield record.DESCRIPTOR.name, field.field_number
+        yield record.DESCRIPTOR.name, field.field_number, field.wire_type
     for field, value in record.ListFields():
         if field.message_type is None:
             continue

@@ -3,9 +3,11 @@
 ptars reads Timestamp, Duration and the wrappers by rules of its own (it wraps around, and panics on
 a date out of range). So it gets, and google.protobuf with it, a message in which nothing has a
 well-known name, each enum is an int32, and proto2, proto3 and editions look alike. Field ``f<n>``
-is the n-th of its message, counted by number.
+is the n-th of its message, counted by number; fields of writers that the message lacks are
+``u<number>``.
 """
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from google.protobuf import struct_pb2
@@ -19,6 +21,15 @@ from google.protobuf.descriptor_pool import DescriptorPool
 
 from .protobuf_types import JSON, map_parts
 
+Unknown = Mapping[str, Mapping[int, int]]
+"""For a message, by its full name, the wire types of fields that it lacks, by their numbers."""
+
+_OF_WIRE_TYPE = {
+    0: FieldDescriptorProto.TYPE_UINT64,
+    1: FieldDescriptorProto.TYPE_FIXED64,
+    2: FieldDescriptorProto.TYPE_BYTES,
+    5: FieldDescriptorProto.TYPE_FIXED32,
+}
 _OPTIONAL = FieldDescriptorProto.LABEL_OPTIONAL
 _REPEATED = FieldDescriptorProto.LABEL_REPEATED
 
@@ -34,11 +45,12 @@ def choices(message: Descriptor) -> list[OneofDescriptor]:
 
 
 def plain_message(
-    message: Descriptor, *, json_as_bytes: bool
+    message: Descriptor, *, json_as_bytes: bool, unknown: Unknown | None = None
 ) -> tuple[Descriptor, dict[str, Descriptor]]:
     """What stands for *message*; and by its name what each such message stands for.
 
-    Struct, Value and ListValue contain themselves, which ptars cannot read: ``json_as_bytes``.
+    Struct, Value and ListValue contain themselves, which ptars cannot read: ``json_as_bytes``. The
+    fields of ``unknown`` are added, each of a type that is written alike.
     """
     file = FileDescriptorProto(name="record.proto", syntax="proto3")
     if not json_as_bytes:
@@ -79,9 +91,15 @@ def plain_message(
             elif field.containing_oneof in choices(source):
                 made.oneof_index = choices(source).index(field.containing_oneof)
             elif field.has_presence:
-                made.proto3_optional = True
-                made.oneof_index = len(plain.oneof_decl)
-                plain.oneof_decl.add(name=f"_f{number}")
+                _set_optional(plain, made)
+        for number, wire_type in (unknown or {}).get(source.full_name, {}).items():
+            made = plain.field.add(name=f"u{number}", number=number, type=_OF_WIRE_TYPE[wire_type])
+            if wire_type == 2:
+                made.label = _REPEATED
+            else:  # ptars writes repeated numbers packed, whatever the options say
+                made.label = _OPTIONAL
+                _set_optional(plain, made)
+        plain.field.sort(key=lambda field: field.number)  # as it is written
         file.message_type.append(plain)
         return name
 
@@ -91,6 +109,12 @@ def plain_message(
         pool.AddSerializedFile(struct_pb2.DESCRIPTOR.serialized_pb)
     pool.Add(file)
     return pool.FindMessageTypeByName(root), sources
+
+
+def _set_optional(plain: DescriptorProto, made: FieldDescriptorProto) -> None:
+    made.proto3_optional = True
+    made.oneof_index = len(plain.oneof_decl)
+    plain.oneof_decl.add(name=f"_{made.name}")
 
 
 def _set_type(made: FieldDescriptorProto, field: FieldDescriptor, type_name: str) -> None:

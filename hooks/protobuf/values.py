@@ -50,7 +50,7 @@ def duration_column(path: str, plain: pa.StructArray) -> tuple[pa.Array, list[Fa
 
 
 def _parts(plain: pa.StructArray) -> tuple[Numbers, Numbers, Flags]:
-    parts = (part.cast(pa.int64()).fill_null(0).to_numpy() for part in plain.flatten())
+    parts = (part.cast(pa.int64()).fill_null(0).to_numpy() for part in plain.flatten()[:2])
     return *parts, flags(plain.is_valid())
 
 
