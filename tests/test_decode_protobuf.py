@@ -5,10 +5,8 @@ google.protobuf's own classes say of the bytes (``protobuf_records.py``).
 """
 
 import importlib
-import os
 import random
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +22,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from protobuf_records import damaged, random_record, verdict
-from rendering import render
+from rendering import compile_protos, render
 
 PROTOS = Path(__file__).parent / "protos"
 FILES = ["orders", "scalars", "legacy", "modern"]
@@ -54,15 +52,7 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Decoder]:
     folder = tmp_path_factory.mktemp("decode")
     tree = render(folder, project_name="protobuf-under-test", value_format="protobuf")
     shutil.copytree(PROTOS, tree / "schemas", dirs_exist_ok=True)
-    subprocess.run(
-        [
-            *(sys.executable, "scripts/compile_protos.py"),
-            *(f"schemas/{name}.proto" for name in FILES),
-        ],
-        cwd=tree,
-        env={**os.environ, "PYTHONPATH": str(tree / "src")},
-        check=True,
-    )
+    compile_protos(tree)
     sys.path.insert(0, str(tree / "src"))
     try:
         yield Decoder(tree / "schemas")
