@@ -1,8 +1,10 @@
 """Renders the template as a user would, from the work tree with what is not committed yet."""
 
 import atexit
+import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from functools import cache
@@ -53,6 +55,17 @@ def render(dest: Path, **answers: Any) -> Path:
         str(snapshot()), dest, data=answers, defaults=True, quiet=True, unsafe=False, overwrite=True
     )
     return dest
+
+
+def compile_protos(repository: Path) -> None:
+    """What ``make protos`` does."""
+    sources = sorted(map(str, repository.glob("schemas/*.proto")))
+    subprocess.run(
+        [sys.executable, "scripts/compile_protos.py", *sources],
+        cwd=repository,
+        env={**os.environ, "PYTHONPATH": str(repository / "src")},
+        check=True,
+    )
 
 
 def choices(question: str) -> list[str]:

@@ -68,7 +68,7 @@ def test_there_is_a_variant_for_each_answer_on_offer() -> None:
 def test_a_variant_is_whole(folder: Path, answers: Answers) -> None:
     tree = rendered(folder, answers)
     paths = {str(path.relative_to(tree)) for path in files(tree)}
-    suffix = {"json": "ddl", "avro": "avsc"}[answers["value_format"]]
+    suffix = {"json": "ddl", "avro": "avsc", "protobuf": "proto"}[answers["value_format"]]
     assert {f"schemas/{topic}.{suffix}" for topic in answers["topics"]} <= paths
     assert (".github/workflows/ci.yml" in paths) == (answers["ci"] == "github")
     assert (".gitlab-ci.yml" in paths) == (answers["ci"] == "gitlab")

@@ -11,6 +11,7 @@ PINNED: dict[str, str] = {
     **MATRIX["python_packages"],
     **MATRIX["development_packages"],
     **MATRIX["registry_packages"],
+    **MATRIX["protobuf_packages"],
     **{name: MATRIX[name] for name in ("cryptography", "fastavro")},
     **{name: v for packages in MATRIX["format_packages"].values() for name, v in packages.items()},
     "pyspark": MATRIX["spark"][choices("spark_version")[0]]["pyspark"],

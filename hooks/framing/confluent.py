@@ -16,10 +16,11 @@ HEADER_BYTES = 5
 
 
 def make_framed_decoder(
-    decode: Callable[[pa.BinaryArray], Decoded], ids: Collection[int]
+    decode: Callable[[pa.BinaryArray, pa.Int64Array], Decoded], ids: Collection[int]
 ) -> Callable[[pa.BinaryArray], Decoded]:
     """``decode`` for values in the wire format, of the schemas that ``ids`` names.
 
+    It is given the values without their headers, and the id that each had; of others two nulls.
     A value that is not framed, and one of another schema, is rejected with a reason of its own.
     """
     known = pa.array(sorted(ids), pa.int64())
@@ -32,7 +33,7 @@ def make_framed_decoder(
         schemas = schema_ids(values, is_framed)
         is_known = pc.is_in(schemas, value_set=known)
         payloads = pc.if_else(is_known, pc.binary_replace_slice(values, 0, HEADER_BYTES, b""), None)
-        rows, reasons, messages = decode(payloads)
+        rows, reasons, messages = decode(payloads, pc.if_else(is_known, schemas, None))
         unknown = pc.binary_join_element_wise(
             "The registry has no schema", pc.cast(schemas, pa.string()), "of this subject", " "
         )

@@ -4,25 +4,27 @@ from collections.abc import Callable
 from functools import partial
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
+from .arrow import arrow_schema
 from .decode import Decoded
 from .key_frames import key_decoder
 from .settings import Topic
 
 
 def tombstone_decoder(
-    topic: Topic, fields: pa.Schema
+    topic: Topic, fields: StructType
 ) -> Callable[[], Callable[[pa.Array], Decoded]]:
-    """What makes, in each of Spark's workers, a decoder of keys of records whose value is null.
+    """What makes, in each of Spark's workers, the decoder of records whose value is null.
 
-    It turns them into rows that hold just the key columns. A null key, or one that does not give
-    the key columns, is rejected: nothing could match it.
+    It turns their keys into rows that hold just the key columns. A null key, or one that does not
+    give the key columns, is rejected: nothing could match it.
 
     Raises:
-        PipelineError: what the schema registry raises, where there is one.
+        SettingsError: a key cannot give the key columns.
     """
-    key_fields = pa.schema([fields.field(column) for column in topic.table.key_columns])
-    return partial(_make_decoder, key_decoder(topic, key_fields), key_fields.names, fields)
+    make_key_decoder = key_decoder(topic, fields)
+    return partial(_make_decoder, make_key_decoder, topic.table.key_columns, arrow_schema(fields))
 
 
 def _make_decoder(

@@ -9,7 +9,9 @@ from functools import partial
 from typing import Literal
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
+from .arrow import arrow_schema
 from .decode import Decoded, make_decoder
 from .framing import make_framed_decoder
 from .registry import writer_schemas
@@ -17,7 +19,7 @@ from .settings import Topic
 
 
 def value_decoder(
-    topic: Topic, columns: pa.Schema
+    topic: Topic, fields: StructType
 ) -> Callable[[], Callable[[pa.BinaryArray], Decoded]]:
     """What makes the decoder in each of Spark's workers, where it cannot be sent to.
 
@@ -27,10 +29,12 @@ def value_decoder(
         NoAnswerError: the registry does not answer.
     """
     unknown_fields = topic.settings.decode.unknown_fields
-    return partial(_make_decoder, columns, unknown_fields, sorted(writer_schemas(topic, "JSON")))
+    ids = sorted(writer_schemas(topic, "JSON"))
+    return partial(_make_decoder, arrow_schema(fields), unknown_fields, ids)
 
 
 def _make_decoder(
     columns: pa.Schema, unknown_fields: Literal["ignore", "reject"], ids: Collection[int]
 ) -> Callable[[pa.BinaryArray], Decoded]:
-    return make_framed_decoder(make_decoder(columns, unknown_fields), ids)
+    decode = make_decoder(columns, unknown_fields)
+    return make_framed_decoder(lambda values, _: decode(values), ids)

@@ -5,16 +5,17 @@ from functools import partial
 from typing import Literal
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from .decode import Decoded
 from .framing import refuse_framed
-from .keys import make_key_decoder
+from .keys import key_columns, make_key_decoder
 from .settings import Topic
 
 
-def key_decoder(topic: Topic, columns: pa.Schema) -> Callable[[], Callable[[pa.Array], Decoded]]:
-    """What makes the decoder in each of Spark's workers; *columns* are just the key columns."""
-    return partial(_make_decoder, columns, topic.table.key_format)
+def key_decoder(topic: Topic, fields: StructType) -> Callable[[], Callable[[pa.Array], Decoded]]:
+    """What makes the decoder in each of Spark's workers; its rows hold just the key columns."""
+    return partial(_make_decoder, key_columns(topic, fields), topic.table.key_format)
 
 
 def _make_decoder(
