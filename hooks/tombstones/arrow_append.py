@@ -36,4 +36,4 @@ def _make_decoder(fields: pa.Schema) -> Callable[[pa.Array], Decoded]:
             messages=pc.if_else(no_key, "the record has neither a key nor a value", nothing),
         )
 
-    return lambda: decode_tombstones
+    return decode_tombstones
