@@ -31,7 +31,7 @@ _TAKES = {
 
 
 class _Pair(NamedTuple):
-    """A message of ours and the version's of the same place, or None where it has none."""
+    """A message of ours, and the version's in the same place of a record."""
 
     path: str
     ours: DescriptorProto
@@ -111,8 +111,12 @@ def _pairs(fields: StructType, registered: Registered) -> Iterator[_Pair]:
         others = _by_number(theirs[its_name])
         for number, field in _by_number(ours[my_name]).items():
             if number in others:
-                names = (each.type_name.lstrip(".") for each in (field, others[number]))
-                waiting.append((_dotted(path, field.name), *names))
+                within = _dotted(path, field.name)
+                waiting.append((within, _type_name(field), _type_name(others[number])))
+
+
+def _type_name(field: FieldDescriptorProto) -> str:
+    return str(field.type_name).lstrip(".")
 
 
 def _by_number(message: DescriptorProto) -> dict[int, FieldDescriptorProto]:
