@@ -29,16 +29,19 @@ OTHERS = [version for version in MATRIX["spark"] if version != HERE]
 RUN_HERE = [answers for answers in variants() if answers["spark_version"] == HERE]
 COVERED = {
     ("json", "none", "upsert", "exactly-once"),
-    ("json", "none", "append", "at-most-once"),
+    ("protobuf", "confluent", "append", "at-most-once"),
     ("avro", "confluent", "upsert", "at-least-once"),
 }
 QUESTIONS = ("value_format", "schema_registry", "write_mode", "delivery_guarantee")
 COVERING = [v for v in RUN_HERE if tuple(v[question] for question in QUESTIONS) in COVERED]
 """With the default answers, which run for another Spark below: every mode and guarantee, a decoder
 of each format."""
-STORIES = "framing or gap or good_records or repeat or newest or deletes"
+STORIES = (
+    "framing or gap or good_records or repeat or newest or deletes or delete_names "
+    "or new_field_becomes or written_batch_is_skipped"
+)
 """Tests that differ with decoder and guarantee: what becomes of good, bad, mixed and wrongly framed
-records, of newer ones and of deletes, once through and with a crash in each gap."""
+records, of newer ones, of deletes and new fields, once through and with a crash in each gap."""
 TIMEOUT_S = 1500
 OUTSIDE = dict(os.environ)
 """As it was before any variant was made ready to run: one's jars are not another's."""

@@ -18,7 +18,9 @@ from rendering import MATRIX, ROOT, Answers, name_of, render, snapshot, variants
 
 VARIANTS = list(variants())
 GOLDEN = ROOT / "tests/golden"
-GOLDEN_VARIANTS = [VARIANTS[0], VARIANTS[-1]]
+LAST = {answers["value_format"]: answers for answers in VARIANTS}
+GOLDEN_VARIANTS = list((LAST | {VARIANTS[0]["value_format"]: VARIANTS[0]}).values())
+"""Of each format one: the default, and the last of the others."""
 BIN = Path(sys.executable).parent
 
 by_variant = pytest.mark.parametrize("answers", VARIANTS, ids=name_of)

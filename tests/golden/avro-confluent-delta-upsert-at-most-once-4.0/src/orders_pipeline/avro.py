@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import DataType, StructType
 
-from .avro_columns import not_utf8, outside_calendar, reader_schema
+from .avro_columns import not_utf8, outside_calendar, reader_schema, too_many_digits
 from .reasons import Reason
 
 # Avro writes it in ten bytes and no shorter, so neither the end of these alone nor others before
@@ -25,8 +25,13 @@ _END_BYTES = b"\xc1\xbd\x94\xcb\xbc\x86\xad\xbc\xfa\x01"
 _END_FIELD = "_end_of_the_record"
 
 
+def ended(data: Column) -> Column:
+    """BINARY: *data* with the end behind it, for :func:`read`; null where that is null."""
+    return F.concat(data, F.lit(_END_BYTES))
+
+
 def read(data: Column, writer: str, reader: str) -> Column:
-    """STRUCT<the reader's fields, and the end> of the Avro in *data*; null where that is null.
+    """STRUCT<the reader's fields, and the end> of *data* (:func:`ended`); null where that is null.
 
     ``writer`` and ``reader`` come from :func:`with_end` and :func:`reader_with_end`: the schema it
     was written with and the one to return it in, by Avro's schema resolution. Of bytes that cannot
@@ -37,7 +42,7 @@ def read(data: Column, writer: str, reader: str) -> Column:
         "avroSchema": reader,
         "datetimeRebaseMode": "CORRECTED",  # days as written, not as Julian ones before 1582
     }
-    return from_avro(F.concat(data, F.lit(_END_BYTES)), writer, options)
+    return from_avro(data, writer, options)
 
 
 def is_whole(found: Column) -> Column:
@@ -46,8 +51,13 @@ def is_whole(found: Column) -> Column:
 
 
 def record_of(found: Column, kind: StructType) -> Column:
-    """STRUCT<the reader's fields> of *found* (:func:`read`)."""
-    return F.struct(*(found[field.name].alias(field.name) for field in kind))
+    """STRUCT<the reader's fields> of *found* (:func:`read`), if it is fit (:func:`unfit`)."""
+    return F.struct(*(field_of(found, field.name, field.dataType) for field in kind))
+
+
+def field_of(found: Column, name: str, kind: DataType) -> Column:
+    """The field ``name`` of *found*, of its column's type: decimals were read as wider ones."""
+    return found[name].try_cast(kind).alias(name)
 
 
 def damage(found: Column, data: Column) -> Column:
@@ -63,8 +73,11 @@ def damage(found: Column, data: Column) -> Column:
 def unfit(found: Column, kind: StructType) -> Column:
     """STRUCT<reason, message>: what a table could not show of a whole record; null if it can."""
     calendar = "A date or timestamp is outside the years 1 to 9999"
-    return F.when(not_utf8(found, kind), verdict(Reason.UNDECODABLE, "A string is not UTF-8")).when(
-        outside_calendar(found, kind), verdict(Reason.OUT_OF_RANGE, calendar)
+    digits = "A decimal has more digits than its column"
+    return (
+        F.when(not_utf8(found, kind), verdict(Reason.UNDECODABLE, "A string is not UTF-8"))
+        .when(outside_calendar(found, kind), verdict(Reason.OUT_OF_RANGE, calendar))
+        .when(too_many_digits(found, kind), verdict(Reason.OUT_OF_RANGE, digits))
     )
 
 

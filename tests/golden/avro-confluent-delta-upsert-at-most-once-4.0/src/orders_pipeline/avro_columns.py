@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -12,6 +13,7 @@ from pyspark.sql.types import (
     ArrayType,
     DataType,
     DateType,
+    DecimalType,
     MapType,
     StringType,
     StructType,
@@ -31,8 +33,10 @@ def reader_schema(text: str, kind: DataType) -> Any:
     """The Avro schema in *text*, as JSON, with the fields' names in ``kind`` and theirs as aliases.
 
     ``from_avro`` finds fields by name and does not tell ``id`` from ``ID``: it makes nulls of both.
+    And of a number for a DECIMAL of up to 18 digits it takes the last 64 bits, however many there
+    are: so decimals have all the digits here that their bytes can hold, whatever their column has.
     """
-    return _named(plain_schema(text), kind)
+    return _named(json.loads(json.dumps(plain_schema(text)), object_hook=_widest), kind)
 
 
 def plain_schema(text: str) -> Any:
@@ -47,6 +51,21 @@ def _without_time(schema: dict[str, Any]) -> dict[str, Any]:
     if schema.get("logicalType") == "time-micros":
         return {key: value for key, value in schema.items() if key != "logicalType"}
     return schema
+
+
+def _widest(schema: dict[str, Any]) -> dict[str, Any]:
+    if schema.get("logicalType") == "decimal":
+        return {**schema, "precision": most_digits(schema)}
+    return schema
+
+
+def most_digits(decimal: dict[str, Any]) -> int:
+    """How many digits a decimal of this Avro type can have: 38, as in 16 bytes, unless it is less.
+
+    Any number of as many digits has to fit: a fixed of 8 bytes, one signed number, has room for 18.
+    """
+    size = min(decimal["size"], 16) if decimal["type"] == "fixed" else 16
+    return len(str(256**size // 2)) - 1
 
 
 def _named(schema: Any, kind: DataType) -> Any:
@@ -97,12 +116,28 @@ def not_utf8(record: Column, kind: DataType) -> Column:
 
 def outside_calendar(record: Column, kind: DataType) -> Column:
     """True where a date or timestamp in *record* is outside the years that others can show."""
-    faults = []
-    for moment, leaf, many in _leaves(record, kind, lambda leaf: type(leaf) in _CALENDAR):
-        first, last = (F.expr(bound) for bound in _CALENDAR[type(leaf)])
-        earliest, latest = (F.array_min(moment), F.array_max(moment)) if many else (moment, moment)
-        faults.append((earliest < first) | (latest > last))
-    return _any(faults)
+    return _any(
+        _is_outside(moment, many, *(F.expr(bound) for bound in _CALENDAR[type(leaf)]))
+        for moment, leaf, many in _leaves(record, kind, lambda leaf: type(leaf) in _CALENDAR)
+    )
+
+
+def too_many_digits(record: Column, kind: DataType) -> Column:
+    """True where a decimal in *record* has more digits than ``kind`` gives it."""
+    return _any(
+        _is_outside(number, many, *(F.lit(bound) for bound in _bounds(leaf)))
+        for number, leaf, many in _leaves(record, kind, lambda leaf: isinstance(leaf, DecimalType))
+    )
+
+
+def _bounds(kind: Any) -> tuple[Decimal, Decimal]:
+    largest = Decimal((0, (9,) * kind.precision, -kind.scale))
+    return largest.copy_negate(), largest
+
+
+def _is_outside(value: Column, many: bool, first: Column, last: Column) -> Column:
+    least, greatest = (F.array_min(value), F.array_max(value)) if many else (value, value)
+    return (least < first) | (greatest > last)
 
 
 def _any(conditions: Iterator[Column] | list[Column]) -> Column:

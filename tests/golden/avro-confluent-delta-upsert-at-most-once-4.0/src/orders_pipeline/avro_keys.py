@@ -1,7 +1,7 @@
 """A Kafka key to the key columns it stands for: which row a tombstone deletes.
 
 ``avro``: Avro of the schema in ``schemas/<topic>.key.avsc``: a record that holds the key columns,
-whose other fields are ignored; or, for one key column, just its type. Framed where values are.
+whose other fields are ignored; or, for one key column, just its type.
 ``json``: an object that holds the key columns; its other fields are ignored.
 ``string``: the text of the one key column, bare: ``42``, ``2026-01-31``, ``any text``.
 """
@@ -14,10 +14,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
-from .avro import NO_RECORD, verdict
-from .avro_wire import make_reader
+from .avro import NO_RECORD, field_of, verdict
+from .avro_key_frames import make_avro_reader, make_unframer
 from .errors import SettingsError
-from .key_texts import check_kind, json_fault, json_text, text_fault, text_value
+from .key_texts import check_kind, json_fault, json_text, parsed_json, text_fault, text_value
 from .reasons import Reason
 from .schema import read_avro
 from .settings import Topic
@@ -40,7 +40,7 @@ def make_key_reader(
     for field in fields:
         check_kind(field)
     if key_format == "json":
-        return _json_reader(fields)
+        return _json_reader(topic, fields)
     if len(fields) != 1:
         raise SettingsError(
             f"A string key holds one key column, not {fields.names}; use the key format json"
@@ -58,20 +58,24 @@ def _string_reader(field: StructField) -> Callable[[DataFrame, Column], DataFram
     return add_key
 
 
-def _json_reader(fields: StructType) -> Callable[[DataFrame, Column], DataFrame]:
+def _json_reader(topic: Topic, fields: StructType) -> Callable[[DataFrame, Column], DataFrame]:
+    unframe = make_unframer(topic)
+
     def add_key(records: DataFrame, key: Column) -> DataFrame:
-        records = records.withColumn("key_json", F.try_parse_json(key.cast("string")))
+        payload, frame_fault = unframe(key)
+        text = payload.cast("string")
+        records = records.withColumn("key_json", parsed_json(text))
         whole = F.col("key_json")
         texts = {field.name: json_text(whole, field.name) for field in fields}
         columns = F.struct(
             *(text_value(texts[field.name], field.dataType).alias(field.name) for field in fields)
         )
-        fault = _not_utf8(key.cast("string"))
+        fault = _not_utf8(text)
         fault = fault.when(whole.isNull(), verdict(Reason.UNDECODABLE, "The key is not JSON"))
         for field in fields:
             found = json_fault(whole, field, texts[field.name])
             fault = fault.when(found.isNotNull(), found)
-        return _added(records, key, columns, fault)
+        return _added(records, key, columns, F.coalesce(frame_fault, fault))
 
     return add_key
 
@@ -108,11 +112,13 @@ def _avro_reader(
                 f"{field.dataType.simpleString()} there as in {topic.schema_path}, and is "
                 f"{_shown(types.get(names[field.name]))}"
             )
-    add_read = make_reader(spark, topic, "key", text, kind)
+    add_read = make_avro_reader(spark, topic, text, kind)
 
     def add_key(records: DataFrame, key: Column) -> DataFrame:
         found, fault = F.col("key_read"), F.col("key_fault")
-        columns = F.struct(*(found[names[field.name]].alias(field.name) for field in fields))
+        columns = F.struct(
+            *(field_of(found, names[f.name], f.dataType).alias(f.name) for f in fields)
+        )
         missing = F.when(fault.isNotNull(), fault)
         for field in fields:
             nothing = found[names[field.name]].isNull() & key.isNotNull()

@@ -1,55 +1,57 @@
 """Whether, and how, records of one Avro schema can be read with another."""
 
-import logging
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from .avro import with_end
-from .avro_versions import other_units, unread_fields
+from .avro_versions import other_units
 from .registry import Registered
 
-log = logging.getLogger(__name__)
+
+class Resolution(NamedTuple):
+    """What is known of a writer's schema, for a reader's."""
+
+    schema: str
+    """Its text, with all that it refers to; empty if it does not parse."""
+    writer: str
+    """The same for ``avro.read``."""
+    problem: str | None
+    """Why the reader cannot read its records: a sentence with facts of the two schemas alone."""
 
 
 @lru_cache(maxsize=1024)
-def resolve(spark: SparkSession, reader: str, registered: Registered) -> tuple[str, str | None]:
-    """The writer's schema, for ``avro.read``, and why ``reader`` cannot read its records.
-
-    That is None if it can, else a sentence with facts of the two schemas alone. Fields that the
-    reader lacks are logged.
-    """
+def resolve(spark: SparkSession, reader: str, registered: Registered) -> Resolution:
+    """How records of a version in the registry are read with the schema ``reader``."""
     jvm: Any = spark._jvm
-    parser = getattr(jvm.org.apache.avro, "Schema$Parser")
     # A default that is wrong in a writer's schema is never used.
-    writers = parser().setValidateDefaults(False)
+    writers = getattr(jvm.org.apache.avro, "Schema$Parser")().setValidateDefaults(False)
     try:
         for reference in registered.references:
             writers.parse(reference.schema)
-        writer = writers.parse(registered.schema)
-        text = str(writer.toString())
+        text = str(writers.parse(registered.schema).toString())
         ended = with_end(spark, text)
     except (Py4JJavaError, PySparkException) as error:
         message = str(getattr(error, "java_exception", error)).splitlines()[0]
-        return "", f"does not parse: {message}"
-    compatibility = jvm.org.apache.avro.SchemaCompatibility.checkReaderWriterCompatibility(
-        parser().parse(reader), writer
-    )
+        return Resolution("", "", f"does not parse: {message}")
+    found = incompatibilities(spark, reader, text)
+    problem = "cannot be read with this pipeline's: " + "; ".join(found) if found else None
+    return Resolution(text, ended, problem)
+
+
+def incompatibilities(spark: SparkSession, reader: str, writer: str) -> list[str]:
+    """Why Avro cannot read records of the one schema with the other; empty if it can."""
+    avro: Any = spark._jvm.org.apache.avro  # type: ignore[union-attr]
+
+    def parsed(text: str) -> Any:
+        return getattr(avro, "Schema$Parser")().setValidateDefaults(False).parse(text)
+
+    check = avro.SchemaCompatibility.checkReaderWriterCompatibility
     found = [
         f"{each.getType()} at {each.getLocation()}: {each.getMessage()}"
-        for each in compatibility.getResult().getIncompatibilities()
+        for each in check(parsed(reader), parsed(writer)).getResult().getIncompatibilities()
     ]
-    found += other_units(reader, text)
-    if found:
-        return ended, "cannot be read with this pipeline's: " + "; ".join(found)
-    if unread := unread_fields(reader, text):
-        log.warning(
-            "the schema with id %d has fields that this pipeline's has not, so they are not read: "
-            "%s",
-            registered.id,
-            ", ".join(unread),
-        )
-    return ended, None
+    return found + other_units(reader, writer)

@@ -6,14 +6,14 @@ that all versions of a topic's schema can be mixed.
 Source: Confluent's documentation of Schema Registry, "Wire format". Other registries follow it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from .avro import damage, is_whole, read, reader_with_end, unfit, verdict
+from .avro import damage, ended, is_whole, read, reader_with_end, unfit, verdict
 from .avro_resolution import resolve
 from .reasons import Reason
 from .registry import writer_schemas
@@ -35,50 +35,53 @@ def make_reader(
         RefusedError, NoAnswerError, SettingsError: see ``registry.writer_schemas``.
     """
     reader = reader_with_end(spark, schema, kind)
-    writers: dict[bytes, str] = {}
-    problems: dict[bytes, str] = {}
-    # The newest first: it is the one of most records.
-    for schema_id, registered in sorted(writer_schemas(topic, "AVRO", part).items(), reverse=True):
-        writer, problem = resolve(spark, schema, registered)
-        if problem is None:
-            writers[_header(schema_id)] = writer
-        else:
-            problems[_header(schema_id)] = f"The record's schema, id {schema_id}: {problem}"
+    # The newest first: most records are of it.
+    writers = sorted(writer_schemas(topic, "AVRO", part).items(), reverse=True)
+    ids = [schema_id for schema_id, _ in writers]
+    resolutions = [(schema_id, resolve(spark, schema, writer)) for schema_id, writer in writers]
+    nth, found, data_ended = (F.col(f"{part}_{name}") for name in ("nth", "read", "ended"))
 
     def add_read(records: DataFrame, data: Column) -> DataFrame:
-        found, header = F.col(f"{part}_read"), F.col(f"{part}_header")
-        payload = F.substring(data, HEADER_BYTES + 1, 2**31 - 1)
-        reading = F.when(F.lit(False), read(payload, reader, reader))  # for its type
-        for frame, writer in writers.items():
-            reading = reading.when(header == F.lit(frame), read(payload, writer, reader))
+        reading = F.when(F.lit(False), read(data_ended, reader, reader))  # for its type
+        for number, (_, resolved) in enumerate(resolutions, start=1):
+            if resolved.problem is None:
+                reading = reading.when(nth == number, read(data_ended, resolved.writer, reader))
+        fault = F.when(is_whole(found), unfit(found, kind)).when(data.isNotNull(), _fault(data))
         return (
-            records.withColumn(f"{part}_header", F.substring(data, 1, HEADER_BYTES))
+            # A number, since every comparison of bytes would copy them first.
+            records.withColumn(f"{part}_nth", nth_schema(data, ids))
+            .withColumn(f"{part}_ended", ended(payload(data)))
             .withColumn(f"{part}_read", reading)
-            .withColumn(
-                f"{part}_fault",
-                F.when(is_whole(found), unfit(found, kind)).when(
-                    data.isNotNull(), _fault(found, header, payload)
-                ),
-            )
+            .withColumn(f"{part}_fault", fault)
         )
 
-    def _fault(found: Column, header: Column, payload: Column) -> Column:
-        framed = (F.length(header) == HEADER_BYTES) & (F.substring(header, 1, 1) == F.lit(b"\0"))
-        fault = F.when(
-            ~framed, verdict(Reason.NOT_FRAMED, "No zero byte and schema id at its start")
-        )
-        for frame, problem in problems.items():
-            fault = fault.when(header == F.lit(frame), verdict(Reason.INCOMPATIBLE_SCHEMA, problem))
-        schema_id = F.conv(F.hex(F.substring(header, 2, 4)), 16, 10)
-        unknown = F.concat(F.lit("Schema id "), schema_id, F.lit(" is not one of this topic's"))
-        if writers:
-            is_known = header.isin([F.lit(frame) for frame in writers])
-            fault = fault.when(~is_known, verdict(Reason.UNKNOWN_SCHEMA, unknown))
-            return fault.otherwise(damage(found, payload))
-        return fault.otherwise(verdict(Reason.UNKNOWN_SCHEMA, unknown))
+    def _fault(data: Column) -> Column:
+        fault = frame_fault(data, nth)
+        for number, (schema_id, resolved) in enumerate(resolutions, start=1):
+            if resolved.problem is not None:
+                message = f"The record's schema, id {schema_id}: {resolved.problem}"
+                fault = fault.when(nth == number, verdict(Reason.INCOMPATIBLE_SCHEMA, message))
+        return fault.otherwise(damage(found, payload(data)))
 
     return add_read
 
 
-def _header(schema_id: int) -> bytes:
-    return b"\0" + schema_id.to_bytes(4, "big")
+def nth_schema(data: Column, ids: Sequence[int]) -> Column:
+    """Which of ``ids``, from 1 on, *data* has in its header; 0 for none of them."""
+    frames = F.array(*(F.lit(b"\0" + schema_id.to_bytes(4, "big")) for schema_id in ids))
+    return F.array_position(frames, F.substring(data, 1, HEADER_BYTES))
+
+
+def frame_fault(data: Column, nth: Column) -> Column:
+    """STRUCT<reason, message>: why *data* has no header of ours; null, as yet, where it has one."""
+    is_framed = (F.length(data) >= HEADER_BYTES) & (F.substring(data, 1, 1) == F.lit(b"\0"))
+    not_framed = "No zero byte and schema id at its start"
+    found_id = F.conv(F.hex(F.substring(data, 2, HEADER_BYTES - 1)), 16, 10)
+    unknown = F.concat(F.lit("Schema id "), found_id, F.lit(" is not one of this topic's"))
+    fault = F.when(~is_framed, verdict(Reason.NOT_FRAMED, not_framed))
+    return fault.when(nth == 0, verdict(Reason.UNKNOWN_SCHEMA, unknown))
+
+
+def payload(data: Column) -> Column:
+    """What comes after the header."""
+    return F.substring(data, HEADER_BYTES + 1, 2**31 - 1)

@@ -21,8 +21,8 @@ from .checkpoint import Checkpoint
 from .counting import every, observe, outcomes
 from .decoding import Decoder
 from .errors import RefusedError
+from .new_fields import read_schema
 from .rows import accepted_rows
-from .schema import read_schema
 from .settings import Topic
 from .shapes import is_rejected
 from .transform import transform
@@ -118,8 +118,9 @@ def _take(
     _delete_again(chosen.sparkSession, topic, fields, position)
     letters = Letters(stored=found.get["rejected"])
     if letters.stored and not letters_are_stored:
-        rejected = decoder.decode(chosen).where(is_rejected())
-        logged = dead_letters.send(rejected, batch, topic).logged
+        # Observed, so that Spark filters what is decoded and does not decode anew for its filter.
+        again, _ = observe(decoder.decode(chosen), **outcomes())
+        logged = dead_letters.send(again.where(is_rejected()), batch, topic).logged
         letters = Letters(stored=letters.stored - logged, logged=logged)
     balance = Balance.of(batch, read.get, found.get, done, letters)
     metrics.publish(balance, topic.name, seconds=time.monotonic() - started)

@@ -1,27 +1,36 @@
 """Looks at everything that a run needs and says what it finds, without writing anything."""
 
+import json
 from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from . import binding, kafka, table
+from . import binding, kafka, schema, table
 from .backfill import stream_position
 from .checkpoint import Checkpoint
 from .columns import row_columns
+from .compatibility import TYPE, compare
+from .differences import cannot_read
 from .errors import PipelineError, RefusedError
 from .names import table_columns
+from .new_fields import lacking, read_schema, remembered
 from .registry import latest, subject_of
-from .schema import read_schema
 from .settings import Settings, Topic
 
+Check = Callable[[SparkSession, Topic], str]
 
-def examine(spark: SparkSession, settings: Settings) -> bool:
-    """Prints a line for each thing examined; False if any of them would stop a run."""
+
+def examine(spark: SparkSession, settings: Settings, schemas_only: bool = False) -> bool:
+    """Prints a line for each thing examined; False if one would stop a run, or reject its records.
+
+    With ``schemas_only``, nothing but ``schemas/`` and the schema registry is looked at.
+    """
+    checks = SCHEMA_CHECKS if schemas_only else CHECKS
     healthy = True
     for name in settings.topics:
         topic = settings.topic_settings(name)
         print(f"\n{name} -> {topic.location}")
-        for what, look in CHECKS.items():
+        for what, look in checks.items():
             try:
                 print(f"  ok    {what}: {look(spark, topic)}")
             except PipelineError as error:
@@ -38,7 +47,7 @@ def _schema(spark: SparkSession, topic: Topic) -> str:
     fields = read_schema(topic)
     columns = table_columns(fields)
     renamed = {f.name: c.name for f, c in zip(fields, columns, strict=True) if f.name != c.name}
-    found = f"{len(fields)} fields in {topic.schema_path}"
+    found = f"{len(fields)} fields by {topic.schema_path}"
     return f"{found}, renamed {renamed}" if renamed else found
 
 
@@ -47,8 +56,22 @@ def _columns(spark: SparkSession, topic: Topic) -> str:
 
 
 def _registry(spark: SparkSession, topic: Topic) -> str:
-    newest = latest(topic, "AVRO")
+    newest = latest(topic, TYPE)
     return f"{subject_of(topic)}, newest version {newest.version}, id {newest.id}"
+
+
+def _compatibility(spark: SparkSession, topic: Topic) -> str:
+    return compare(topic)
+
+
+def _new_fields(spark: SparkSession, topic: Topic) -> str:
+    if problems := cannot_read(topic, read_schema(topic), latest(topic, TYPE)):
+        raise RefusedError(f"with what was taken up, the newest version {'; '.join(problems)}")
+    new = lacking(schema.read_schema(topic), remembered(topic))
+    named = [f"{json.dumps(each.field)} of version {each.version}" for each in new]
+    if not named:
+        return f"registry.new_fields is {topic.settings.registry.new_fields}, none is taken up"
+    return f"taken up; put them into {topic.schema_path}, at its end: {', '.join(named)}"
 
 
 def _topic(spark: SparkSession, topic: Topic) -> str:
@@ -98,9 +121,14 @@ def _binding(spark: SparkSession, topic: Topic) -> str:
     return "the topic, the table and the checkpoint belong together"
 
 
-CHECKS: dict[str, Callable[[SparkSession, Topic], str]] = {
-    "schema": _schema,
+SCHEMA_CHECKS: dict[str, Check] = {
     "schema registry": _registry,
+    "compatibility": _compatibility,
+}
+CHECKS: dict[str, Check] = {
+    "schema": _schema,
+    **SCHEMA_CHECKS,
+    "new fields": _new_fields,
     "columns": _columns,
     "topic": _topic,
     "dead letters": _dead_letters,

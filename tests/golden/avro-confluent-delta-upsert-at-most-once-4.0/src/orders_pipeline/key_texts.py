@@ -86,6 +86,16 @@ def text_fault(text: Column, field: StructField, place: str) -> Column:
     )
 
 
+def parsed_json(text: Column) -> Column:
+    """VARIANT: what *text* is as JSON; null where it is none, or is followed by anything.
+
+    Spark's parser stops at the end of the first value, so it is given one that holds *text*.
+    """
+    both = F.try_parse_json(F.concat(F.lit("["), text, F.lit(',"end"]')))
+    is_whole = F.try_variant_get(both, "$[1]", "string") == "end"
+    return F.when(is_whole, F.try_variant_get(both, "$[0]", "variant"))
+
+
 def json_text(whole: Column, name: str) -> Column:
     """The text of a field of JSON objects (VARIANT): a string's own, a number as written."""
     return F.try_variant_get(whole, f"$.{name}", "string")
@@ -101,6 +111,10 @@ def json_fault(whole: Column, field: StructField, text: Column) -> Column:
         right = "(BIGINT|DECIMAL|FLOAT|DOUBLE).*"
     else:
         right = "BOOLEAN" if isinstance(kind, BooleanType) else "STRING"
+    wrong = ~found.rlike(rf"\A({right})\z")
+    if isinstance(kind, IntegerType | LongType):
+        # A VARIANT has 42.0 as the decimal 42; a whole number is one only where it is too large.
+        wrong |= found.startswith("DECIMAL") & text.try_cast("bigint").isNotNull()
     expected = f"Expected `{kind.simpleString()}`"
     return (
         F.when(
@@ -111,10 +125,7 @@ def json_fault(whole: Column, field: StructField, text: Column) -> Column:
             found.isNull() | (found == "VOID"),
             verdict(Reason.MISSING_FIELD, f"{expected}, got nothing - at {place}"),
         )
-        .when(
-            ~found.rlike(rf"\A({right})\z"),
-            verdict(Reason.WRONG_TYPE, f"{expected}, got another type - at {place}"),
-        )
+        .when(wrong, verdict(Reason.WRONG_TYPE, f"{expected}, got another type - at {place}"))
         .otherwise(text_fault(text, field, place))
     )
 

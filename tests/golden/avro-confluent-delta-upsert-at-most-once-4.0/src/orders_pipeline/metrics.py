@@ -20,6 +20,11 @@ BATCHES = Counter("ingest_batches_total", "Batches finished", ["topic"])
 UNBALANCED = Counter("ingest_unbalanced_batches_total", "Batches that did not add up", ["topic"])
 BATCH_SECONDS = Gauge("ingest_batch_seconds", "Duration of the newest batch, in s", ["topic"])
 LAG_RECORDS = Gauge("ingest_lag_records", "Offsets not yet read, all partitions", ["topic"])
+UNREAD_FIELDS = Gauge(
+    "ingest_unread_field_versions",
+    "Versions of the topic's schema in the registry that have this field, which is not read",
+    ["topic", "field"],
+)
 
 
 def publish(balance: Balance, topic: str, seconds: float) -> None:
@@ -58,6 +63,16 @@ def publish_lag(topic: str, progress: dict[str, Any] | None) -> None:
             LAG_RECORDS.labels(topic).set(behind)
     except Exception:
         log.exception("the lag of %s could not be published", topic)
+
+
+def publish_unread(topic: str, fields: dict[str, int]) -> None:
+    """Sets how many versions have each field that is not read. Never fails a query."""
+    try:
+        UNREAD_FIELDS.remove_by_labels({"topic": topic})
+        for name, versions in fields.items():
+            UNREAD_FIELDS.labels(topic, name).set(versions)
+    except Exception:
+        log.exception("the unread fields of %s could not be published", topic)
 
 
 def _offsets(text: Any, topic: str) -> dict[str, int]:

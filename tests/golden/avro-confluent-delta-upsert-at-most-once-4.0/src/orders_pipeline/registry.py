@@ -52,12 +52,15 @@ def writer_schemas(
         SettingsError: see ``registry_client.ask``.
     """
     registry, subject = topic.settings.registry, subject_of(topic, part)
-    versions = ask(registry, subject, lambda client: client.get_versions(subject, deleted=True))
+    try:
+        versions = ask(registry, subject, lambda client: client.get_versions(subject, deleted=True))
+    except RefusedError as error:
+        raise RefusedError(f"{error} {_WITHOUT_IDS[part]}") from None
     newest = _version(registry, subject, max(versions), schema_type)
     found = _versions(registry, subject, tuple(versions), newest.schema_id, schema_type)
     of_type = {each.id: each for each in found if each.type == schema_type}
     if not of_type:
-        raise _wrong_type(subject, newest.schema.schema_type, schema_type)
+        raise _wrong_type(subject, newest.schema.schema_type, schema_type, part)
     return of_type
 
 
@@ -132,9 +135,20 @@ def _references(registry: RegistrySettings, schema: Any) -> Iterator[tuple[str, 
         yield each.name, found.schema_str
 
 
-def _wrong_type(subject: str, found: str, wanted: str) -> RefusedError:
+_WITHOUT_IDS: dict[Part, str] = {
+    "value": "If values bear no schema id, change the template's answer schema_registry: uvx "
+    "copier update --data schema_registry=none",
+    "key": "If keys bear no schema id, set table.key_framed = false.",
+}
+
+
+def _wrong_type(subject: str, found: str, wanted: str, part: Part = "value") -> RefusedError:
+    ways: dict[Part, str] = {
+        "value": "change the template's answer value_format: uvx copier update --data "
+        f"value_format={found.lower()}",
+        "key": "set table.key_format to what the keys are",
+    }
     return RefusedError(
         f"The subject {subject!r} holds {found} schemas, and this pipeline reads {wanted}. Nothing "
-        "was written. Correct registry.subject; or change the template's answer value_format: "
-        f"uvx copier update --data value_format={found.lower()}"
+        f"was written. Correct registry.subject; or {ways[part]}"
     )

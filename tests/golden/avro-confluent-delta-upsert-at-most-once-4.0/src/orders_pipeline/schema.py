@@ -26,7 +26,7 @@ from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
 
 from .avro import NO_RECORD
-from .avro_columns import plain_schema
+from .avro_columns import most_digits, plain_schema
 from .errors import SettingsError
 from .settings import Topic
 
@@ -48,7 +48,16 @@ def read_schema(topic: Topic) -> StructType:
             f"The topic {topic.name!r} has no schema: {path} is missing. Write an Avro record "
             f"there, for example: {_EXAMPLE}"
         )
-    text, kind = read_avro(path)
+    return record_fields(path, path.read_text(encoding="utf-8"))
+
+
+def record_fields(path: Path, text: str) -> StructType:
+    """The fields of the Avro record in ``text``, which is what ``path`` says.
+
+    Raises:
+        SettingsError: it is no Avro record, or no table can hold what it says.
+    """
+    kind = _columns(path, text)
     if not _is_record(text):
         raise SettingsError(
             f"{path} is not a record, and a topic's rows need fields. Write: {_EXAMPLE}"
@@ -58,7 +67,7 @@ def read_schema(topic: Topic) -> StructType:
 
 
 def avro_text(fields: StructType) -> str:
-    """The text that :func:`read_schema` made these fields of.
+    """The text that :func:`record_fields` made these fields of.
 
     They carry it, so that a file that is changed while the pipeline runs changes nothing.
     """
@@ -78,9 +87,13 @@ def read_avro(path: Path) -> tuple[str, StructType]:
     Raises:
         SettingsError: the file is not Avro, or no table can hold what it says.
     """
+    text = path.read_text(encoding="utf-8")
+    return text, _columns(path, text)
+
+
+def _columns(path: Path, text: str) -> StructType:
     spark = SparkSession.active()
     jvm: Any = spark._jvm
-    text = path.read_text(encoding="utf-8")
     try:
         json.loads(text)
         getattr(jvm.org.apache.avro, "Schema$Parser")().parse(text)
@@ -94,9 +107,10 @@ def read_avro(path: Path) -> tuple[str, StructType]:
     except (Py4JJavaError, PySparkException) as error:
         raise SettingsError(f"{path}: {_advice(_words(error))}") from None
     _check(path, "$", kind)
+    json.loads(text, object_hook=lambda schema: _check_decimal(path, schema))
     if isinstance(kind, StructType) and _is_record(text):
-        return text, kind
-    return text, StructType([StructField(NO_RECORD, kind)])
+        return kind
+    return StructType([StructField(NO_RECORD, kind)])
 
 
 def _is_record(text: str) -> bool:
@@ -122,6 +136,23 @@ def _check(path: Path, place: str, kind: DataType) -> None:
         raise SettingsError(
             f"{path}: {place} is never anything but null, and a table has no column for that. "
             'Leave it out, or give it a type, such as ["null", "string"].'
+        )
+
+
+def _check_decimal(path: Path, schema: dict[str, Any]) -> None:
+    """Avro reads a decimal that makes no sense as if it were none, which would be BINARY."""
+    if schema.get("logicalType") != "decimal" or schema.get("type") not in ("bytes", "fixed"):
+        return
+    precision, scale = schema.get("precision", 0), schema.get("scale", 0)
+    if not (type(precision) is type(scale) is int and 0 <= scale <= precision and precision > 0):
+        raise SettingsError(
+            f"{path}: a decimal has the precision {precision!r} and the scale {scale!r}. Write how "
+            "many digits it has, as precision, and how many of those are decimals, as scale"
+        )
+    if precision > most_digits(schema):
+        raise SettingsError(
+            f"{path}: a decimal has the precision {precision}, and a fixed of {schema['size']} "
+            f"bytes has room for {most_digits(schema)} digits. Write a size that is large enough"
         )
 
 

@@ -74,6 +74,9 @@ class RegistrySettings(Section):
     an encrypted one."""
     timeout_s: Annotated[float, Field(gt=0)] = 30
     """How long to ask again while the registry does not answer, before the query stops."""
+    new_fields: Literal["ignore", "add"] = "ignore"
+    """Fields of a new version that ``schemas/`` has not: not read, or taken up while running: the
+    table gets a nullable column. Only those of the record itself, not of one within it."""
 
     @field_validator("url")
     @classmethod
@@ -108,6 +111,8 @@ class TableSettings(Section):
     """The columns that identify a row; required fields of the schema."""
     key_format: Literal["string", "json", "avro"] = "string"
     """How a record's key gives the key columns; only a delete, which has no value, needs it."""
+    key_framed: bool = True
+    """Whether such a key begins with the id of its schema, as values do; a string never does."""
     newest_by: str | None = None
     """A TIMESTAMP column that orders the records of a key; when not set, Kafka's own order does."""
 
@@ -205,6 +210,13 @@ class Settings(BaseSettings):
         if unknown:
             raise ValueError(f"topic.{unknown[0]} is not one of topics, which are {self.topics}")
         self.tables  # noqa: B018  # a wrong override is an error now, not when its query starts
+        if self.registry.new_fields == "add":
+            for name, table in self.tables.items():
+                if table.schema_changes == "refuse":
+                    raise ValueError(
+                        f"registry.new_fields is add, and table.schema_changes of {name} is "
+                        "refuse: set the one to ignore or the other to add"
+                    )
         return self
 
     @property

@@ -53,8 +53,23 @@ def start_session(name: str, master: str = "local[*]", show_progress: bool = Fal
     spark.conf.set("spark.sql.shuffle.partitions", cores)
     # The default, 50, is made for logs with millions of files: a small MERGE takes 1.8 s, not 6.3.
     spark.conf.set("spark.databricks.delta.snapshotPartitions", cores)
+    # This JVM may have been started by another (spark-submit): a property is early enough as long
+    # as no Avro has been read.
+    for name, limit in AVRO_LIMITS.items():
+        spark._jvm.java.lang.System.setProperty(name, limit)  # type: ignore[union-attr]
     return spark
 
+
+AVRO_LIMITS = {
+    "org.apache.avro.limits.string.maxLength": f"{64 * 1024 * 1024}",
+    "org.apache.avro.limits.bytes.maxLength": f"{64 * 1024 * 1024}",
+    "org.apache.avro.limits.collectionItems.maxLength": f"{10_000_000}",
+}
+"""What a value may claim of a string, of bytes (both in bytes), and of an array or map (in items).
+
+Avro makes room for what is claimed before it reads on: without these, a damaged value of a few
+bytes that claims two gibibytes ends the process. Read once, by Java, when it reads its first Avro.
+"""
 
 OPTIONS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -64,4 +79,11 @@ OPTIONS = {
     "spark.scheduler.mode": "FAIR",
     # VACUUM starts as many tasks, and the default is 10,000.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
+    # Put before the extraJavaOptions, which so remain for whoever deploys.
+    "spark.executor.defaultJavaOptions": " ".join(
+        f"-D{name}={limit}" for name, limit in AVRO_LIMITS.items()
+    ),
+    # Java leaves what is longer uncompiled, and of many versions of a schema one function is made:
+    # Spark then takes them one by one. With 50 versions a record takes 5 us instead of 12.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
 }

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -60,8 +61,8 @@ def make(
     for module in (backfill, columns, pipeline):
         monkeypatch.setattr(module, "transform", lambda topic, rows: rows)
 
-    def make(**settings: object) -> Pipeline:
-        settings["registry"] = {"url": registry.url}
+    def make(**settings: Any) -> Pipeline:
+        settings["registry"] = {"url": registry.url} | settings.get("registry", {})
         made = make_pipeline(spark, broker.bootstrap_servers, tmp_path, **settings)
         publish = metrics.publish
 

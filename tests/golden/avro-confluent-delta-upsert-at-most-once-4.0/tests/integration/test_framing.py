@@ -14,6 +14,9 @@ from tests.support.pipeline import DDL, MakePipeline, bad, encoded, event
 from tests.support.records import encode
 from tests.support.registry import Registry
 
+HEADER_BYTES = 5
+"""A zero byte, the schema's id: what makes a value a framed one."""
+
 
 def test_versions_are_rows_and_wrong_headers_are_dead_letters_in_one_batch(
     make: MakePipeline,
@@ -23,14 +26,14 @@ def test_versions_are_rows_and_wrong_headers_are_dead_letters_in_one_batch(
     key, value, *rest = encoded(pipeline.topic, event("a", 1))
     second = encode(pipeline.topic, {"id": "b", "amount": 2}, version=2)
     assert value[:5] != second[:5]
-    unknown = b"\0\xff\xff\xff\xff" + value[5:]
-    pipeline.send(*((key, each, *rest) for each in (value, second, value[5:], unknown)))
+    unknown = b"\0\xff\xff\xff\xff" + value[HEADER_BYTES:]
+    pipeline.send(*((key, each, *rest) for each in (value, second, value[HEADER_BYTES:], unknown)))
 
     pipeline.drain()
 
     assert [(row.id, row.amount) for row in pipeline.rows()] == [("a", 1), ("b", 2)]
     letters = pipeline.letters()
-    assert [letter.value for letter in letters] == [value[5:], unknown]
+    assert [letter.value for letter in letters] == [value[HEADER_BYTES:], unknown]
     reasons = [x.headers["__connect.errors.exception.class.name"] for x in letters]
     assert reasons == [b"not_framed", b"unknown_schema"]
 
@@ -76,7 +79,7 @@ def test_topic_of_bare_values_stops_and_the_error_names_the_answer_to_change(
     """Sent: a framed record, and three without a header."""
     pipeline = make(breaker={"min_rejected": 3})
     key, value, *rest = encoded(pipeline.topic, event("a", 1))
-    pipeline.send((key, value, *rest), *[(key, value[5:], *rest)] * 3)
+    pipeline.send((key, value, *rest), *[(key, value[HEADER_BYTES:], *rest)] * 3)
 
     with pytest.raises(BreakerTripped, match="--data schema_registry=none"):
         pipeline.drain()

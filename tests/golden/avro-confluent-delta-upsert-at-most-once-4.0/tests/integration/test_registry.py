@@ -15,7 +15,11 @@ from typing import Any
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 
-from orders_pipeline.errors import NoAnswerError, RefusedError, SettingsError
+from orders_pipeline.errors import (
+    NoAnswerError,
+    RefusedError,
+    SettingsError,
+)
 from orders_pipeline.registry import latest, writer_schemas
 from orders_pipeline.settings import Settings, Topic, load
 

@@ -1,6 +1,5 @@
 """Sample records made from a schema: good ones, and one for each way to be bad."""
 
-import json
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +8,7 @@ from pyspark.sql.types import StructType
 
 from orders_pipeline.settings import Topic
 
-from .records import encode, spoiled
+from .records import encode, encode_key, spoiled
 from .samples import sample
 
 
@@ -34,6 +33,6 @@ def bad_records(fields: StructType, topic: Topic) -> list[tuple[bytes | None, by
 
 def _key(value: dict[str, Any], topic: Topic) -> bytes:
     keys = {name: value[name] for name in topic.table.key_columns}
-    if topic.table.key_format == "json":
-        return json.dumps(keys, default=str).encode()
+    if topic.table.key_format != "string":
+        return encode_key(topic, keys)
     return str(keys[topic.table.key_columns[0]]).encode()

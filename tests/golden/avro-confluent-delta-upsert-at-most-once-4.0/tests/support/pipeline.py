@@ -51,7 +51,7 @@ class Pipeline:
 
     def write_schema(self, ddl: str) -> None:
         """Changes the schema of the topic's records."""
-        self.topic.schema_path.write_text(schema_text(ddl))
+        write_schema(self.topic, ddl)
 
     def rows(self) -> list[Row]:
         """The table, in the order of its coordinates."""
@@ -91,9 +91,14 @@ def make_pipeline(
     made = Pipeline(spark, Settings(**general), [])
     for name in topics:
         topic = made.settings.topic_settings(name)
-        topic.schema_path.write_text(schema_text(DDL))
+        write_schema(topic, DDL)
         encode(topic, {"id": "x", "amount": 0})  # which registers the schema
     return made
+
+
+def write_schema(topic: Topic, ddl: str) -> None:
+    """Writes the topic's schema file for these columns."""
+    topic.schema_path.write_text(schema_text(ddl))
 
 
 def event(key: str, amount: int, partition: int = 0, **fields: Any) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ import json
 from functools import cache
 from typing import Any
 
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql.types import DataType, IntegerType, StringType, StructType, TimestampType
@@ -14,6 +14,7 @@ from orders_pipeline.settings import Topic
 LACKS_A_FIELD = "incompatible_schema"
 """Why a record is rejected that was written without a field that is required."""
 
+ANY_OBJECT = '{"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}'
 KINDS: dict[type[DataType], Any] = {
     StringType: "string",
     IntegerType: "int",
@@ -48,6 +49,21 @@ def encode(topic: Topic, value: dict[str, Any], version: int = 1) -> bytes:
     framed = serializer(value, SerializationContext(topic.name, MessageField.VALUE))
     assert framed
     return framed
+
+
+def encode_key(topic: Topic, key: dict[str, Any]) -> bytes:
+    """The key of a record for the topic, as its settings say: Avro or JSON, framed or not."""
+    client = SchemaRegistryClient({"url": topic.settings.registry.url})
+    if topic.table.key_format == "avro":
+        schema = topic.schema_path.with_name(f"{topic.name}.key.avsc").read_text()
+        serializer = AvroSerializer(client, schema)
+        framed = serializer(key, SerializationContext(topic.name, MessageField.KEY))
+        assert framed
+    else:
+        # By hand: Confluent's serializer for JSON wants packages that are here for nothing else.
+        schema_id = client.register_schema(f"{topic.name}-key", Schema(ANY_OBJECT, "JSON"))
+        framed = b"\0" + schema_id.to_bytes(4, "big") + json.dumps(key, default=str).encode()
+    return framed if topic.table.key_framed else framed[5:]
 
 
 def spoiled(topic: Topic, value: dict[str, Any]) -> list[bytes]:

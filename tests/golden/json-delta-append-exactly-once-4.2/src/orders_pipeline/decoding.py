@@ -15,7 +15,7 @@ from .names import table_columns
 from .rejects import keep, rejected_rows, start_keeping
 from .settings import Topic
 from .shapes import decoded_shape, is_rejected
-from .tombstones import make_tombstone_decoder
+from .tombstones import tombstone_decoder
 from .values import value_decoder
 
 
@@ -34,7 +34,7 @@ class Decoder:
         self._spark = spark
         self._shape = decoded_shape(table_columns(fields))
         self._kept = start_keeping(spark, topic)
-        self._run = _runner(topic, arrow_schema(fields), arrow_schema(self._shape), self._kept)
+        self._run = _runner(topic, fields, arrow_schema(self._shape), self._kept)
 
     def decode(self, records: DataFrame) -> DataFrame:
         """Decodes every record of *records*.
@@ -60,13 +60,14 @@ class Decoder:
 
 
 def _runner(
-    topic: Topic, columns: pa.Schema, shape: pa.Schema, kept: Accumulator[list[bytes]]
+    topic: Topic, fields: StructType, shape: pa.Schema, kept: Accumulator[list[bytes]]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    make_decoder = value_decoder(topic, columns)
+    make_decoder = value_decoder(topic, fields)
+    make_tombstone_decoder = tombstone_decoder(topic, fields)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         decode_values = make_decoder()
-        decode_tombstones = make_tombstone_decoder(topic, columns)
+        decode_tombstones = make_tombstone_decoder()
         for batch in batches:
             decoded = _as_columns(decode_values(batch.column("value")), shape)
             deleted = batch.column("value").is_null()

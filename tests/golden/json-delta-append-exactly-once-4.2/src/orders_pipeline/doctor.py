@@ -13,6 +13,8 @@ from .names import table_columns
 from .schema import read_schema
 from .settings import Settings, Topic
 
+Check = Callable[[SparkSession, Topic], str]
+
 
 def examine(spark: SparkSession, settings: Settings) -> bool:
     """Prints a line for each thing examined; False if any of them would stop a run."""
@@ -37,7 +39,7 @@ def _schema(spark: SparkSession, topic: Topic) -> str:
     fields = read_schema(topic)
     columns = table_columns(fields)
     renamed = {f.name: c.name for f, c in zip(fields, columns, strict=True) if f.name != c.name}
-    found = f"{len(fields)} fields in {topic.schema_path}"
+    found = f"{len(fields)} fields by {topic.schema_path}"
     return f"{found}, renamed {renamed}" if renamed else found
 
 
@@ -92,7 +94,7 @@ def _binding(spark: SparkSession, topic: Topic) -> str:
     return "the topic, the table and the checkpoint belong together"
 
 
-CHECKS: dict[str, Callable[[SparkSession, Topic], str]] = {
+CHECKS: dict[str, Check] = {
     "schema": _schema,
     "columns": _columns,
     "topic": _topic,

@@ -28,7 +28,7 @@ def refuse_framed(
                 pc.equal(pc.binary_slice(values, 0, 1), pa.scalar(b"\0", pa.binary())),
             ),
         ).fill_null(False)
-        message = "The value is in a schema registry's wire format: a zero byte, a schema id"
+        message = "Starts like a schema registry's wire format: a zero byte and a schema id"
         return decoded._replace(
             reasons=pc.if_else(framed, str(Reason.FRAMED), decoded.reasons),
             messages=pc.if_else(framed, message, decoded.messages),

@@ -45,14 +45,16 @@ class Stream:
 
     def process(self, records: DataFrame, batch_id: int) -> None:
         """Spark's ``foreachBatch`` function."""
-        if self.stopping.is_set():
-            self.ended_early = True
-            raise Stopped
         try:
+            if self.stopping.is_set():
+                raise Stopped
             binding.check(records.sparkSession, self.topic, self.bound)
             batch = self._batch(batch_id)
             log.info("batch %d of %s, up to %s", batch.id, self.topic.name, batch.ends)
             ingest(records, batch, self.topic, self.fields)
+        except Stopped:
+            self.ended_early = True
+            raise
         except BreakerTripped as tripped:
             self.failure = tripped  # the batch is complete: Spark commits it, then all stop
             self.stopping.set()

@@ -1,21 +1,30 @@
 """What becomes of a record whose value is null: nothing, in this pipeline."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import StructType
 
+from .arrow import arrow_schema
 from .decode import Decoded
 from .reasons import Reason
 from .settings import Topic
 
 
-def make_tombstone_decoder(topic: Topic, fields: pa.Schema) -> Callable[[pa.Array], Decoded]:
-    """Says what becomes of records whose value is null, given their keys.
+def tombstone_decoder(
+    topic: Topic, fields: StructType
+) -> Callable[[], Callable[[pa.Array], Decoded]]:
+    """What makes, in each of Spark's workers, the decoder of records whose value is null.
 
-    A tombstone makes no row and is counted as skipped; a record with neither key nor value is
-    nobody's tombstone and is rejected.
+    Given their keys, it says what becomes of them. A tombstone makes no row and is counted as
+    skipped; a record with neither key nor value is nobody's tombstone and is rejected.
     """
+    return partial(_make_decoder, arrow_schema(fields))
+
+
+def _make_decoder(fields: pa.Schema) -> Callable[[pa.Array], Decoded]:
     row_type = pa.struct([field.with_nullable(True) for field in fields])
 
     def decode_tombstones(keys: pa.Array) -> Decoded:

@@ -5,17 +5,19 @@ from functools import partial
 from typing import Literal
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
+from .arrow import arrow_schema
 from .decode import Decoded, make_decoder
 from .framing import refuse_framed
 from .settings import Topic
 
 
 def value_decoder(
-    topic: Topic, columns: pa.Schema
+    topic: Topic, fields: StructType
 ) -> Callable[[], Callable[[pa.BinaryArray], Decoded]]:
     """What makes the decoder in each of Spark's workers, where it cannot be sent to."""
-    return partial(_make_decoder, columns, topic.settings.decode.unknown_fields)
+    return partial(_make_decoder, arrow_schema(fields), topic.settings.decode.unknown_fields)
 
 
 def _make_decoder(
