@@ -43,9 +43,11 @@ def new_field(fields: StructType, newest: Registered, name: str) -> NewField:
     """
     file = file_of(newest)
     messages = all_messages(file) if file else {}
-    [found] = [each for each in messages[compiled_schema(fields).message].field if each.name == name]
-    if found.type_name and found.type_name.lstrip(".") not in BUNDLED:
-        raise SettingsError(f"its type is {found.type_name.lstrip('.')}, which is not Protobuf's own")
+    message = messages[compiled_schema(fields).message]
+    [found] = [each for each in message.field if each.name == name]
+    kind = found.type_name.lstrip(".")
+    if kind and kind not in BUNDLED:
+        raise SettingsError(f"its type is {kind}, which is not Protobuf's own")
     kept = FieldDescriptorProto(
         name=name,
         number=found.number,
