@@ -90,6 +90,19 @@ def render_to_run(folder: Path, name: str, **answers: Any) -> Repository:
     return repository
 
 
+def end_session(spark: Any) -> None:
+    """Stops the session and ends its JVM, so that the next one in this process imports its own."""
+    from pyspark import SparkContext
+
+    spark.stop()
+    gateway = SparkContext._gateway
+    assert gateway
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(60)
+    SparkContext._gateway = SparkContext._jvm = None
+
+
 def _import_metrics(package: str) -> None:
     """Two packages in one process name the same counters, so each gets a registry of its own."""
     registry = prometheus_client.CollectorRegistry()

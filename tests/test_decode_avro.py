@@ -31,7 +31,7 @@ from avro_pipelines import (
     record,
     varint,
 )
-from running import Repository, render_to_run
+from running import Repository, end_session, render_to_run
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def variants(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Repository]:
 def spark(variants: dict[str, Repository]) -> Iterator[SparkSession]:
     session = variants["confluent_append"].module("spark").start_session("avro", master="local[2]")
     yield session
-    session.stop()
+    end_session(session)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from avro_pipelines import (
     maker,
     record,
 )
-from running import Repository, render_to_run
+from running import Repository, end_session, render_to_run
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def variants(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Repository]:
 def spark(variants: dict[str, Repository]) -> Iterator[SparkSession]:
     session = variants["confluent_upsert"].module("spark").start_session("avro", master="local[2]")
     yield session
-    session.stop()
+    end_session(session)
 
 
 @pytest.fixture

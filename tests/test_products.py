@@ -3,9 +3,9 @@
 A variant's own tests (``template/tests``) send good, bad, duplicate, late and null records, crash
 in each gap between the effects of a batch, and count what its guarantee says: those run in every
 variant, one variant after another in a JVM that they share. The rest, of modules that variants have
-in common, run in a covering set: all modes, guarantees, formats and Spark versions. A variant for
-another Spark than the one installed here runs in an environment of its own, by ``make test``, as
-its user runs it.
+in common, run in one of them, and those of a format in one of that format. A variant for another
+Spark than the one installed here runs in an environment of its own, by ``make test``, as its user
+runs it.
 """
 
 import os
@@ -27,21 +27,39 @@ HERE = next(iter(MATRIX["spark"]))
 """The Spark version of this environment: the default one."""
 OTHERS = [version for version in MATRIX["spark"] if version != HERE]
 RUN_HERE = [answers for answers in variants() if answers["spark_version"] == HERE]
-COVERED = {
-    ("json", "none", "upsert", "exactly-once"),
-    ("protobuf", "confluent", "append", "at-most-once"),
-    ("avro", "confluent", "upsert", "at-least-once"),
-}
 QUESTIONS = ("value_format", "schema_registry", "write_mode", "delivery_guarantee")
-COVERING = [v for v in RUN_HERE if tuple(v[question] for question in QUESTIONS) in COVERED]
-"""With the default answers, which run for another Spark below: every mode and guarantee, a decoder
-of each format."""
+WHOLE = ("json", "none", "upsert", "exactly-once")
+"""All of its tests run; as do those of the default answers, for another Spark."""
+DEEP = {
+    ("avro", "confluent", "upsert", "at-least-once"),
+    ("protobuf", "confluent", "append", "at-most-once"),
+}
+"""Of the other formats, one each runs all that has to do with decoding, keys and the registry."""
 STORIES = (
     "framing or gap or good_records or repeat or newest or deletes or delete_names "
     "or new_field_becomes or written_batch_is_skipped"
 )
 """Tests that differ with decoder and guarantee: what becomes of good, bad, mixed and wrongly framed
 records, of newer ones, of deletes and new fields, once through and with a crash in each gap."""
+DECODING = (
+    f"{STORIES} or unit or registry or new_versions or framed_keys or breaker or backfill "
+    "or named_alike or changed_type or 10_mb or is_truncated"
+)
+
+
+def decoder_and_guarantee(answers: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(answers[question] for question in QUESTIONS)
+
+
+def chosen(answers: dict[str, Any]) -> str:
+    """Which of a variant's own tests are run, as pytest's ``-k`` takes it."""
+    if decoder_and_guarantee(answers) in DEEP:
+        return DECODING
+    # Its unit tests once for each decoder.
+    first = answers["write_mode"] == "append" and answers["delivery_guarantee"] == "exactly-once"
+    return f"{STORIES} or unit" if first else STORIES
+
+
 TIMEOUT_S = 1500
 OUTSIDE = dict(os.environ)
 """As it was before any variant was made ready to run: one's jars are not another's."""
@@ -101,8 +119,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedProcesses
 
 
 @pytest.mark.spread
-@pytest.mark.parametrize("answers", COVERING, ids=name_of)
-def test_all_own_tests_pass_in_a_covering_set(answers: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "answers", [v for v in RUN_HERE if decoder_and_guarantee(v) == WHOLE], ids=name_of
+)
+def test_all_own_tests_pass(answers: dict[str, Any], tmp_path: Path) -> None:
     """Run: every test of the rendered repository. Expected: all pass, none is skipped."""
     repository = render_to_run(tmp_path, "variant", **answers)
     printed = run(
@@ -115,15 +135,15 @@ def test_all_own_tests_pass_in_a_covering_set(answers: dict[str, Any], tmp_path:
 
 
 @pytest.mark.spread
-@pytest.mark.parametrize("answers", [v for v in RUN_HERE if v not in COVERING], ids=name_of)
+@pytest.mark.parametrize(
+    "answers", [v for v in RUN_HERE if decoder_and_guarantee(v) != WHOLE], ids=name_of
+)
 def test_guarantee_holds_in_every_variant(
     answers: dict[str, Any], tmp_path: Path, shared: SharedProcesses
 ) -> None:
     """Run: the story once through and the crashes. Expected: all pass, none is skipped."""
     repository = render_to_run(tmp_path, "variant", **answers)
-    decoder = answers["value_format"], answers["schema_registry"]
-    chosen = STORIES if decoder in {covered[:2] for covered in COVERED} else f"{STORIES} or unit"
-    printed = shared.of(repository).run(repository.path, "tests", "-k", chosen)
+    printed = shared.of(repository).run(repository.path, "tests", "-k", chosen(answers))
     print(name_of(answers), summary(printed))
 
 

@@ -1,6 +1,5 @@
 """Looks at everything that a run needs and says what it finds, without writing anything."""
 
-import json
 from collections.abc import Callable
 
 from pyspark.sql import SparkSession
@@ -13,9 +12,10 @@ from .compatibility import TYPE, compare
 from .differences import cannot_read
 from .errors import PipelineError, RefusedError
 from .names import table_columns
-from .new_fields import lacking, read_schema, remembered
+from .new_fields import read_schema, remembered
 from .registry import latest, subject_of
 from .settings import Settings, Topic
+from .widening import lacking
 
 Check = Callable[[SparkSession, Topic], str]
 
@@ -68,7 +68,7 @@ def _new_fields(spark: SparkSession, topic: Topic) -> str:
     if problems := cannot_read(topic, read_schema(topic), latest(topic, TYPE)):
         raise RefusedError(f"with what was taken up, the newest version {'; '.join(problems)}")
     new = lacking(schema.read_schema(topic), remembered(topic))
-    named = [f"{json.dumps(each.field)} of version {each.version}" for each in new]
+    named = [f"{each} of version {each.version}" for each in new]
     if not named:
         return f"registry.new_fields is {topic.settings.registry.new_fields}, none is taken up"
     return f"taken up; put them into {topic.schema_path}, at its end: {', '.join(named)}"

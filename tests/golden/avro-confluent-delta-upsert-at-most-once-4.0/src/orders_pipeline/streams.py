@@ -16,10 +16,11 @@ from .checkpoint import Checkpoint
 from .columns import row_columns
 from .compatibility import unread_fields
 from .errors import BatchError, BreakerTripped, PipelineError
-from .new_fields import NewField, read_schema
+from .new_fields import read_schema
 from .pipeline import ingest
 from .schema import fingerprint
 from .settings import Settings, Topic
+from .widening import NewField, widened
 
 POLL_S = 0.2
 log = logging.getLogger(__name__)
@@ -157,7 +158,7 @@ def _take_up(spark: SparkSession, stream: Stream) -> None:
     topic, new = stream.topic, stream.waiting
     for each in new:
         log.info("taking up the field %s of version %d for %s", each.name, each.version, topic.name)
-    fields = new_fields.widened(topic.schema_path, stream.fields, new)
+    fields = widened(topic.schema_path, stream.fields, new)
     stream.bound = binding.bind(spark, topic, row_columns(spark, topic, fields), rebind=False)
     new_fields.remember(topic, new)
     stream.fields, stream.waiting, stream.ended_early = fields, [], False

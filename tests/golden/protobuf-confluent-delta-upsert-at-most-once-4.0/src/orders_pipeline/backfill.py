@@ -21,8 +21,8 @@ from .checkpoint import Checkpoint
 from .counting import every, observe, outcomes
 from .decoding import Decoder
 from .errors import RefusedError
+from .new_fields import read_schema
 from .rows import accepted_rows
-from .schema import read_schema
 from .settings import Topic
 from .shapes import is_rejected
 from .transform import transform

@@ -4,16 +4,18 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from . import binding, kafka, table
+from . import binding, kafka, schema, table
 from .backfill import stream_position
 from .checkpoint import Checkpoint
 from .columns import row_columns
 from .compatibility import TYPE, compare
+from .differences import cannot_read
 from .errors import PipelineError, RefusedError
 from .names import table_columns
+from .new_fields import read_schema, remembered
 from .registry import latest, subject_of
-from .schema import read_schema
 from .settings import Settings, Topic
+from .widening import lacking
 
 Check = Callable[[SparkSession, Topic], str]
 
@@ -60,6 +62,16 @@ def _registry(spark: SparkSession, topic: Topic) -> str:
 
 def _compatibility(spark: SparkSession, topic: Topic) -> str:
     return compare(topic)
+
+
+def _new_fields(spark: SparkSession, topic: Topic) -> str:
+    if problems := cannot_read(topic, read_schema(topic), latest(topic, TYPE)):
+        raise RefusedError(f"with what was taken up, the newest version {'; '.join(problems)}")
+    new = lacking(schema.read_schema(topic), remembered(topic))
+    named = [f"{each} of version {each.version}" for each in new]
+    if not named:
+        return f"registry.new_fields is {topic.settings.registry.new_fields}, none is taken up"
+    return f"taken up; put them into {topic.schema_path}, at its end: {', '.join(named)}"
 
 
 def _topic(spark: SparkSession, topic: Topic) -> str:
@@ -116,6 +128,7 @@ SCHEMA_CHECKS: dict[str, Check] = {
 CHECKS: dict[str, Check] = {
     "schema": _schema,
     **SCHEMA_CHECKS,
+    "new fields": _new_fields,
     "columns": _columns,
     "topic": _topic,
     "dead letters": _dead_letters,

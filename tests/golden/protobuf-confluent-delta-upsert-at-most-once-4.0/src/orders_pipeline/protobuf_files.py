@@ -32,6 +32,14 @@ _OWN_FILES = (
 )
 
 
+BUNDLED = {
+    f"google.protobuf.{message}": module.DESCRIPTOR.name
+    for module in _OWN_FILES
+    for message in module.DESCRIPTOR.message_types_by_name
+}
+"""The messages of Protobuf's own, by full name: the file that defines each."""
+
+
 class Compiled(NamedTuple):
     """A message, and what defines it."""
 

@@ -25,11 +25,20 @@ def read_schema(topic: Topic) -> StructType:
         SettingsError: there is no such file, it is not compiled as it is now, it has no such
             message, or no table can hold what it says.
     """
-    compiled = read_compiled(topic.schema_path, topic.settings.decode.messages.get(topic.name))
+    named = topic.settings.decode.messages.get(topic.name)
+    return record_fields(topic.schema_path, read_compiled(topic.schema_path, named))
+
+
+def record_fields(path: Path, compiled: Compiled) -> StructType:
+    """The fields of a compiled message, which the file at *path* has.
+
+    Raises:
+        SettingsError: no table can hold what it says.
+    """
     try:
         kind = spark_fields(arrow_fields(compiled.descriptor_set, compiled.message))
     except SettingsError as error:
-        raise SettingsError(f"{topic.schema_path}: {error}") from None
+        raise SettingsError(f"{path}: {error}") from None
     carried = {
         "message": compiled.message,
         "protobuf": b64encode(compiled.descriptor_set).decode(),

@@ -74,6 +74,9 @@ class RegistrySettings(Section):
     an encrypted one."""
     timeout_s: Annotated[float, Field(gt=0)] = 30
     """How long to ask again while the registry does not answer, before the query stops."""
+    new_fields: Literal["ignore", "add"] = "ignore"
+    """Fields of a new version that ``schemas/`` has not: not read, or taken up while running: the
+    table gets a nullable column. Only those of the record itself, not of one within it."""
 
     @field_validator("url")
     @classmethod
@@ -219,6 +222,13 @@ class Settings(BaseSettings):
         if unread:
             raise ValueError(f"decode.messages names {unread[0]}; topics are {self.topics}")
         self.tables  # noqa: B018  # a wrong override is an error now, not when its query starts
+        if self.registry.new_fields == "add":
+            for name, table in self.tables.items():
+                if table.schema_changes == "refuse":
+                    raise ValueError(
+                        f"registry.new_fields is add, and table.schema_changes of {name} is "
+                        "refuse: set the one to ignore or the other to add"
+                    )
         return self
 
     @property

@@ -3,22 +3,24 @@
 import logging
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from . import binding, metrics, source
+from . import binding, metrics, new_fields, source
 from .batch import Batch
 from .binding import Binding
 from .checkpoint import Checkpoint
 from .columns import row_columns
 from .compatibility import unread_fields
 from .errors import BatchError, BreakerTripped, PipelineError
+from .new_fields import read_schema
 from .pipeline import ingest
-from .schema import fingerprint, read_schema
+from .schema import fingerprint
 from .settings import Settings, Topic
+from .widening import NewField, widened
 
 POLL_S = 0.2
 log = logging.getLogger(__name__)
@@ -43,6 +45,8 @@ class Stream:
     """What ``ingest`` raised, as it was before Spark wrapped it."""
     ended_early: bool = False
     """The query ended because it was asked to, before a batch that it had planned."""
+    waiting: list[NewField] = field(default_factory=list)
+    """What the query ended early for: to be taken up before it starts again."""
 
     def process(self, records: DataFrame, batch_id: int) -> None:
         """Spark's ``foreachBatch`` function."""
@@ -52,6 +56,7 @@ class Stream:
             binding.check(records.sparkSession, self.topic, self.bound)
             batch = self._batch(batch_id)
             metrics.publish_unread(self.topic.name, unread_fields(self.topic, self.fields))
+            self._look_for_new_fields()
             log.info("batch %d of %s, up to %s", batch.id, self.topic.name, batch.ends)
             ingest(records, batch, self.topic, self.fields)
         except Stopped:
@@ -63,6 +68,19 @@ class Stream:
         except BaseException as error:
             self.failure = error
             raise
+
+    def _look_for_new_fields(self) -> None:
+        """Ends the query before this batch where the registry has fields to take up.
+
+        A producer registers a version before it sends, so the batch holds no later one.
+
+        Raises:
+            Stopped: there are such fields.
+        """
+        new = new_fields.waiting(self.topic, self.fields)
+        if new:
+            self.waiting = new
+            raise Stopped("no error: new fields are taken up first, then comes this batch")
 
     def _batch(self, batch_id: int) -> Batch:
         return Batch(
@@ -98,7 +116,7 @@ def run(
     try:
         for stream in streams:
             stream.query = _start(spark, stream)
-        _watch(streams, stopping)
+        _watch(spark, streams, stopping)
     finally:
         stopping.set()
         _stop(streams)
@@ -129,10 +147,31 @@ def _start(spark: SparkSession, stream: Stream) -> StreamingQuery:
     return writer.start()
 
 
-def _watch(streams: list[Stream], stopping: threading.Event) -> None:
+def _take_up(spark: SparkSession, stream: Stream) -> None:
+    """Starts a query again that ended before a batch, with more fields: it does that batch first.
+
+    A crash in here is harmless: a column without its field is found here the next time.
+
+    Raises:
+        RefusedError: the table has such a column, of another type; nothing was written.
+    """
+    topic, new = stream.topic, stream.waiting
+    for each in new:
+        log.info("taking up the field %s of version %d for %s", each.name, each.version, topic.name)
+    fields = widened(topic.schema_path, stream.fields, new)
+    stream.bound = binding.bind(spark, topic, row_columns(spark, topic, fields), rebind=False)
+    new_fields.remember(topic, new)
+    stream.fields, stream.waiting, stream.ended_early = fields, [], False
+    stream.query = _start(spark, stream)
+
+
+def _watch(spark: SparkSession, streams: list[Stream], stopping: threading.Event) -> None:
     """Returns when all have ended, one has failed, or the process is asked to stop."""
     while not stopping.is_set():
         ended = [stream for stream in streams if stream.query and not stream.query.isActive]
+        for stream in [stream for stream in ended if stream.waiting]:
+            _take_up(spark, stream)
+            ended.remove(stream)
         if len(ended) == len(streams) or any(_error(stream) for stream in ended):
             return
         for stream in streams:

@@ -1,11 +1,14 @@
-"""A topic's schema that changes in the registry: what is not read or cannot be read."""
+"""A topic's schema that changes in the registry: what is not read, taken up or cannot be read."""
+
+from typing import Any
 
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from prometheus_client import REGISTRY
 
-from orders_pipeline import compatibility, doctor
+from orders_pipeline import binding, compatibility, doctor, new_fields, streams
 from orders_pipeline.errors import RefusedError
+from orders_pipeline.pipeline import ingest
 from orders_pipeline.settings import KafkaSettings, RegistrySettings, Topic
 
 from tests.support.pipeline import DDL, MakePipeline, Pipeline, event
@@ -95,3 +98,132 @@ def test_check_of_the_schemas_fails_when_no_registry_answers(
     settings = pipeline.settings.model_copy(update=nobody)
     assert not doctor.examine(pipeline.spark, settings, schemas_only=True)
     assert "FAIL  compatibility: No answer" in capsys.readouterr().out
+
+
+# --- new fields, taken up
+
+
+def send_under_a_new_version_meanwhile(pipeline: Pipeline, patch: pytest.MonkeyPatch) -> None:
+    """Two records, a batch each. In the first one's batch, a third comes under version 2."""
+    pipeline.send(event("a", 1), event("b", 1))
+    sent: list[bool] = []
+
+    def ingest_and_send(*arguments: Any) -> None:
+        ingest(*arguments)
+        if not sent:
+            sent.append(True)
+            pipeline.send(second(pipeline, "c", since_2="x"))
+
+    patch.setattr(streams, "ingest", ingest_and_send)
+
+
+def rows(pipeline: Pipeline) -> list[tuple[str, str | None]]:
+    return [(row.id, row.since_2) for row in pipeline.rows()]
+
+
+def ignore_new_fields(pipeline: Pipeline) -> None:
+    registry = pipeline.settings.registry.model_copy(update={"new_fields": "ignore"})
+    pipeline.settings = pipeline.settings.model_copy(update={"registry": registry})
+
+
+ALL = [("a", None), ("b", None), ("c", "x")]
+
+
+@pytest.fixture
+def widening(make: MakePipeline, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
+    """A pipeline that takes up new fields, and meets one in its second batch."""
+    pipeline = make(registry={"new_fields": "add"}, kafka={"max_offsets_per_trigger": 1})
+    send_under_a_new_version_meanwhile(pipeline, monkeypatch)
+    return pipeline
+
+
+def test_new_field_becomes_a_column_between_two_batches(
+    widening: Pipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    widening.drain()
+
+    assert rows(widening) == ALL
+    assert [balance.batch for balance in widening.balances] == [0, 1, 2]
+    assert [balance.written for balance in widening.balances] == [1, 1, 1]
+    assert versions_with(widening.topic, "since_2") is None
+    assert doctor.examine(widening.spark, widening.settings)
+    assert "taken up; put them into" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("step", ["bind", "remember", "_start"])
+def test_crash_while_a_field_is_taken_up_loses_and_repeats_nothing(
+    widening: Pipeline, step: str
+) -> None:
+    """Crashed: before the table has the column, before it is remembered, before the restart."""
+    where = {"bind": binding, "remember": new_fields, "_start": streams}[step]
+    as_it_is, calls = getattr(where, step), []
+
+    def die(*arguments: Any, **options: Any) -> Any:
+        calls.append(step)
+        if len(calls) == (1 if step == "remember" else 2):  # the other two begin each run
+            raise RuntimeError("crash")
+        return as_it_is(*arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(where, step, die)
+        with pytest.raises(RuntimeError, match="crash"):
+            widening.drain()
+    assert [row.id for row in widening.rows()] == ["a"]
+    widening.drain()
+
+    assert rows(widening) == ALL
+
+
+def test_field_that_was_taken_up_stays_until_it_is_in_the_schema(widening: Pipeline) -> None:
+    """Started again: without the setting; then with the field in schemas/, by then required."""
+    widening.drain()
+    ignore_new_fields(widening)
+    widening.send(second(widening, "d", since_2="y"))
+    widening.drain()
+    assert rows(widening) == [*ALL, ("d", "y")]
+
+    widening.write_schema(f"{DDL}, since_2 STRING")
+    fields = new_fields.read_schema(widening.topic).fieldNames()
+    assert fields == ["id", "amount", "note", "since_2"]
+    widening.send(event("e", 1, since_2="z"))
+    widening.drain()
+    assert rows(widening) == [*ALL, ("d", "y"), ("e", "z")]
+
+
+def test_field_whose_column_has_another_type_is_refused_until_it_is_ignored(
+    make: MakePipeline,
+) -> None:
+    """There: a column since_2 of numbers. New: a field since_2 of text. Then it is ignored."""
+    pipeline = make(registry={"new_fields": "add"})
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    pipeline.spark.sql(f"ALTER TABLE delta.`{pipeline.topic.location}` ADD COLUMNS (since_2 INT)")
+    pipeline.send(second(pipeline, "b", since_2="x"))
+    with pytest.raises(RefusedError, match="The column since_2 of the table"):
+        pipeline.drain()
+    assert new_fields.remembered(pipeline.topic) == []
+
+    ignore_new_fields(pipeline)
+    pipeline.drain()
+    assert rows(pipeline) == [("a", None), ("b", None)]
+
+
+def test_field_of_a_type_of_the_files_own_is_left_and_named(
+    make: MakePipeline, caplog: pytest.LogCaptureFixture
+) -> None:
+    """New: a field of an enum; repeated numbers, and a message of Protobuf's own."""
+    pipeline = make(registry={"new_fields": "add"})
+    fields = "optional Colour colour = 20001; repeated int32 numbers = 20002; "
+    fields += "optional google.protobuf.Duration lasted = 20003;"
+    text = schema_text(DDL).replace("message Event {", "message Event { " + fields)
+    imported = 'import "google/protobuf/duration.proto"; enum Colour { RED = 0; } message'
+    text = text.replace("message", imported, 1)
+    client = SchemaRegistryClient({"url": pipeline.settings.registry.url})
+    client.register_schema(f"{pipeline.topic.name}-value", Schema(text, "PROTOBUF"))
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+
+    assert "colour of version 2 is not taken up: its type is Colour" in caplog.text
+    [row] = pipeline.rows()
+    assert (row.numbers, row.lasted) == ([], None)
+    assert "colour" not in row.asDict()

@@ -39,11 +39,15 @@ def schema_text(ddl: str) -> str:
     assert isinstance(columns, StructType)
     fields = [
         f"{'optional' if column.nullable else 'required'} {KINDS[type(column.dataType)]} "
-        f"{column.name} = {zlib.crc32(column.name.encode()) % 10_000 + 1};"
+        f"{column.name} = {_number(column.name)};"
         for column in columns
     ]
     head = 'syntax = "proto2"; import "google/protobuf/timestamp.proto"; message Event'
     return " ".join([head, "{", *fields, "}"])
+
+
+def _number(name: str) -> int:
+    return zlib.crc32(name.encode()) % 10_000 + 1
 
 
 def encode(topic: Topic, value: dict[str, Any], version: int = 1) -> bytes:
@@ -98,7 +102,7 @@ def _message_class(compiled: Compiled, version: int) -> Any:
         if version == 2:
             message.field.add(
                 name="since_2",
-                number=20_000,
+                number=_number("since_2"),
                 type=FieldDescriptorProto.TYPE_STRING,
                 label=FieldDescriptorProto.LABEL_OPTIONAL,
             )
