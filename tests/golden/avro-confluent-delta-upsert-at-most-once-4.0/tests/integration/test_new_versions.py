@@ -157,8 +157,10 @@ def test_new_field_becomes_a_column_between_two_batches(
     assert [balance.batch for balance in widening.balances] == [0, 1, 2]
     assert [balance.written for balance in widening.balances] == [1, 1, 1]
     assert versions_with(widening.topic, "since_2") is None
+    [taken_up] = new_fields.remembered(widening.topic)
     assert doctor.examine(widening.spark, widening.settings)
-    assert "taken up; put them into" in capsys.readouterr().out
+    assert f"taken up; put them into {widening.topic.schema_path}" in capsys.readouterr().out
+    assert taken_up.name == "since_2"
 
 
 @pytest.mark.parametrize("step", ["bind", "remember", "_start"])
