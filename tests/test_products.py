@@ -44,6 +44,9 @@ DECODING = (
     f"{ONCE} or registry or new_versions or framed_keys or newest or breaker or backfill "
     "or named_alike or changed_type or 10_mb or is_truncated"
 )
+TIMEOUT_S = 1500
+OUTSIDE = dict(os.environ)
+"""As it was before any variant was made ready to run: one's jars are not another's."""
 
 
 def decoder_and_guarantee(answers: dict[str, Any]) -> tuple[str, ...]:
