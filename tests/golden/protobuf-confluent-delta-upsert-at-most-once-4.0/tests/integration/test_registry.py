@@ -196,7 +196,10 @@ def test_versions_of_another_type_are_left_out(
 # --- a registry that fails
 
 
-def test_registry_that_is_killed_is_no_answer_within_the_bound() -> None:
+def test_registry_that_is_killed_is_no_answer_within_the_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("SCHEMA_REGISTRY_URL", raising=False)  # that one is not ours to kill
     with start_registry() as mortal:
         topic = topic_of(mortal.url)
         register(SchemaRegistryClient({"url": mortal.url}), topic, avro("a"))
