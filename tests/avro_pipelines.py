@@ -5,7 +5,7 @@ What a registry would answer is written down here; the tests of a generated repo
 
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ from typing import Any
 import fastavro
 from pyspark.sql import DataFrame, SparkSession
 
-from running import Repository
+from running import Repository, end_session, render_to_run
 
 VARIANTS = {
     f"{wire}_{mode}": {"schema_registry": wire, "write_mode": mode}
@@ -100,6 +100,24 @@ class Pipeline:
 
 Make = Callable[..., Pipeline]
 """Makes the pipeline of a schema, a variant's wire and mode, and settings of its table."""
+
+
+def rendered(folder: Path, names: Iterable[str]) -> dict[str, Repository]:
+    """Some of the variants, ready to run."""
+    return {
+        name: render_to_run(
+            folder, f"avro-{name.replace('_', '-')}", value_format="avro", **VARIANTS[name]
+        )
+        for name in names
+    }
+
+
+def session_of(variants: dict[str, Repository]) -> Iterator[SparkSession]:
+    """What a fixture yields from: the session of the last of them, which has what all need."""
+    *_, last = variants.values()
+    session = last.module("spark").start_session("avro", master="local[2]")
+    yield session
+    end_session(session)
 
 
 def maker(spark: SparkSession, variants: dict[str, Repository], folder: Path, patch: Any) -> Make:

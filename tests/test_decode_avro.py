@@ -19,7 +19,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from avro_pipelines import (
-    VARIANTS,
     Make,
     array,
     encoded,
@@ -29,28 +28,21 @@ from avro_pipelines import (
     maker,
     mapping,
     record,
+    rendered,
+    session_of,
     varint,
 )
-from running import Repository, end_session, render_to_run
+from running import Repository
 
 
 @pytest.fixture(scope="module")
 def variants(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Repository]:
-    folder = tmp_path_factory.mktemp("variants")
-    return {
-        name: render_to_run(
-            folder, f"avro-{name.replace('_', '-')}", value_format="avro", **answers
-        )
-        for name, answers in VARIANTS.items()
-        if answers["write_mode"] == "append"
-    }
+    return rendered(tmp_path_factory.mktemp("variants"), ["none_append", "confluent_append"])
 
 
 @pytest.fixture(scope="module")
 def spark(variants: dict[str, Repository]) -> Iterator[SparkSession]:
-    session = variants["confluent_append"].module("spark").start_session("avro", master="local[2]")
-    yield session
-    end_session(session)
+    yield from session_of(variants)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from avro_pipelines import (
-    VARIANTS,
     Make,
     array,
     encoded,
@@ -18,27 +17,22 @@ from avro_pipelines import (
     logical,
     maker,
     record,
+    rendered,
+    session_of,
 )
-from running import Repository, end_session, render_to_run
+from running import Repository
 
 
 @pytest.fixture(scope="module")
 def variants(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Repository]:
-    folder = tmp_path_factory.mktemp("variants")
-    return {
-        name: render_to_run(
-            folder, f"avro-{name.replace('_', '-')}", value_format="avro", **answers
-        )
-        for name, answers in VARIANTS.items()
-        if name != "confluent_append"
-    }
+    return rendered(
+        tmp_path_factory.mktemp("variants"), ["none_append", "none_upsert", "confluent_upsert"]
+    )
 
 
 @pytest.fixture(scope="module")
 def spark(variants: dict[str, Repository]) -> Iterator[SparkSession]:
-    session = variants["confluent_upsert"].module("spark").start_session("avro", master="local[2]")
-    yield session
-    end_session(session)
+    yield from session_of(variants)
 
 
 @pytest.fixture

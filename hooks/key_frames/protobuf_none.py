@@ -21,7 +21,7 @@ def key_decoder(topic: Topic, fields: StructType) -> Callable[[], Callable[[pa.A
     """
     key_format = topic.table.key_format
     if key_format == "protobuf":
-        make_decoder = decoder_of(topic, "key", key_message(topic, fields), "ignore")
+        make_decoder = decoder_of(key_message(topic, fields), "ignore")
     else:
         make_decoder = text_decoder(topic, fields)
     if key_format == "json":

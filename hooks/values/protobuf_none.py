@@ -13,21 +13,19 @@ from .protobuf_files import Compiled
 from .schema import compiled_schema
 from .settings import Topic
 
-Part = Literal["value", "key"]
-
 
 def value_decoder(
     topic: Topic, fields: StructType
 ) -> Callable[[], Callable[[pa.BinaryArray], Decoded]]:
     """What makes the decoder in each of Spark's workers, where it cannot be sent to."""
     unknown_fields = topic.settings.decode.unknown_fields
-    return decoder_of(topic, "value", compiled_schema(fields), unknown_fields)
+    return decoder_of(compiled_schema(fields), unknown_fields)
 
 
 def decoder_of(
-    topic: Topic, part: Part, compiled: Compiled, unknown_fields: Literal["ignore", "reject"]
+    compiled: Compiled, unknown_fields: Literal["ignore", "reject"]
 ) -> Callable[[], Callable[[pa.BinaryArray], Decoded]]:
-    """The same for the topic's values, or its keys, that are of this message."""
+    """The same for values, or keys, that are of this message."""
     return partial(_make_decoder, compiled, unknown_fields)
 
 

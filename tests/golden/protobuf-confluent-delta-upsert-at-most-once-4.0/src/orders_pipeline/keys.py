@@ -7,7 +7,6 @@ and types as the key columns; its others are ignored.
 
 from collections.abc import Callable
 from functools import cache, partial
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -74,7 +73,7 @@ def key_message(topic: Topic, fields: StructType) -> Compiled:
         SettingsError: it does not give the key columns, or see ``schema.read_compiled``.
     """
     columns = arrow_schema(fields)
-    path = Path(topic.schema_path).with_name(f"{topic.name}.key.proto")
+    path = topic.schema_path.with_name(f"{topic.name}.key.proto")
     compiled = _read_once(path, None)
     found = arrow_fields(*compiled)
     for name in topic.table.key_columns:
