@@ -14,6 +14,8 @@ append   ``from_json`` and Delta's own append stream: no dead letters, no balanc
 upsert   ``from_json``, then in ``foreachBatch``: persist, ``row_number`` over the key, keep the
          first, MERGE with update all and insert all: no deletes, and an older record wins over a
          newer one that an earlier batch brought
+
+What a decoder costs, ``bench_formats.py`` measures beside a read that decodes nothing.
 """
 
 import argparse
@@ -39,6 +41,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from bench_formats import REACH, measure_formats
 from rendering import ROOT
 from running import Repository, render_to_run
 
@@ -213,6 +216,16 @@ def measure_spark(bench: Bench) -> Iterator[Result]:
     yield against(what, records, seconds["product"], seconds["textbook"], "textbook", 1.7)
 
 
+def measure_decoders(records: int) -> Iterator[Result]:
+    """A topic read and decoded, in each format, beside the same topic read."""
+    for cost in measure_formats(records):
+        what = f"{cost.value_format}, {cost.schema_registry} registry, to no table"
+        say(f"{what}: {cost.value_bytes:.0f} bytes a value")
+        line = against(what, records, cost.decoded_s, cost.raw_s, "a read alone", 0)
+        reach = REACH.get(cost.value_format)
+        yield line._replace(reach=f"{reach:g} x" if reach else "")
+
+
 def measure_copy(folder: Path) -> Result:
     """A default ``copier copy``, from the process's start to its end; the median of three."""
     command = [sys.executable, "-m", "copier", "copy", "--quiet", "--defaults", "--vcs-ref", "HEAD"]
@@ -338,6 +351,7 @@ def main() -> None:
             bench = Bench(spark, broker, folder, options.records, append, upsert, keys)
             results += measure_spark(bench)
             spark.stop()
+            results += measure_decoders(options.records)
             if options.memory:
                 results += measure_memory(bench, options.memory)
     load = ", ".join(f"{each:.1f}" for each in os.getloadavg())

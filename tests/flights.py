@@ -219,7 +219,7 @@ SPOILED: dict[str, Spoiler] = {
     "undecodable empty": _text(lambda text, chance: b""),
     "undecodable not UTF-8": _text(lambda text, chance: text[:-1] + b', "note": "\xff"}'),
     "undecodable twice": _text(lambda text, chance: text + text),
-    "undecodable framed": _text(lambda text, chance: b"\0\0\0\0\x07" + text),
+    "framed whole": _text(lambda text, chance: b"\0\0\0\0\x07" + text),
     "undecodable byte order mark": _text(lambda text, chance: b"\xef\xbb\xbf" + text),
     "undecodable NaN": _field("distance", float("nan")),
     "wrong_type null": _text(lambda text, chance: b"null"),

@@ -1,8 +1,10 @@
 """Renders the template as a user would, from the work tree with what is not committed yet."""
 
 import atexit
+import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from functools import cache
@@ -17,6 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MATRIX: dict[str, Any] = yaml.safe_load((ROOT / "hooks/matrix.yml").read_text())
 
 Answers = dict[str, Any]
+SHOWN = ["value_format", "sink", "write_mode", "delivery_guarantee", "spark_version"]
+"""What a variant is called by, with its schema registry if it has one."""
 
 
 @cache
@@ -53,6 +57,17 @@ def render(dest: Path, **answers: Any) -> Path:
     return dest
 
 
+def compile_protos(repository: Path) -> None:
+    """What ``make protos`` does."""
+    sources = sorted(map(str, repository.glob("schemas/*.proto")))
+    subprocess.run(
+        [sys.executable, "scripts/compile_protos.py", *sources],
+        cwd=repository,
+        env={**os.environ, "PYTHONPATH": str(repository / "src")},
+        check=True,
+    )
+
+
 def choices(question: str) -> list[str]:
     """The answers on offer, the default first."""
     return list(MATRIX["answers"][question].values())
@@ -68,7 +83,7 @@ def variants() -> Iterator[Answers]:
 
     The trigger and the CI, which change a line and a file, take turns instead of multiplying.
     """
-    questions = ["value_format", "sink", "write_mode", "delivery_guarantee", "spark_version"]
+    questions = [*SHOWN, "schema_registry"]
     ci = choices("ci")
     for number, values in enumerate(product(*map(choices, questions))):
         answers: Answers = dict(zip(questions, values, strict=True))
@@ -84,8 +99,10 @@ def variants() -> Iterator[Answers]:
 
 def name_of(answers: Answers) -> str:
     """A variant's name: of a test, of a golden tree."""
-    shown = ["value_format", "sink", "write_mode", "delivery_guarantee", "spark_version"]
-    return "-".join(str(answers[question]) for question in shown)
+    shown = [str(answers[question]) for question in SHOWN]
+    if answers["schema_registry"] != "none":
+        shown.insert(1, answers["schema_registry"])
+    return "-".join(shown)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from unittest import mock
 
 import prometheus_client
 
-from rendering import render
+from rendering import compile_protos, render
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "template-tests"
 
@@ -84,8 +84,23 @@ def render_to_run(folder: Path, name: str, **answers: Any) -> Repository:
     sources = [str(path / "src"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sources))
     os.environ["PIPELINE_JARS"] = str(repository.jars)
+    if answers.get("value_format") == "protobuf":
+        compile_protos(path)
     _import_metrics(repository.package)
     return repository
+
+
+def end_session(spark: Any) -> None:
+    """Stops the session and ends its JVM, so that the next one in this process imports its own."""
+    from pyspark import SparkContext
+
+    spark.stop()
+    gateway = SparkContext._gateway
+    assert gateway
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(60)
+    SparkContext._gateway = SparkContext._jvm = None
 
 
 def _import_metrics(package: str) -> None:

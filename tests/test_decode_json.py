@@ -7,14 +7,12 @@ fault put in; what must come out is worked out from the text, not from what was 
 import base64
 import importlib
 import json
-import shutil
 import struct
 import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from fractions import Fraction
-from pathlib import Path
 from random import Random
 from types import ModuleType
 from typing import Any
@@ -24,26 +22,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-ROOT = Path(__file__).parents[1]
+from rendering import render
+
 EPOCH = datetime(1970, 1, 1)
 
 
 @pytest.fixture(scope="module")
 def decoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
-    """The decoder's module, in a package laid out as in a generated repository."""
-    package = tmp_path_factory.mktemp("decode") / "json_under_test"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    common = ROOT / "template" / "src" / "{{ package_name }}"
-    for source in [common / "reasons.py", common / "errors.py"]:
-        shutil.copy(source, package)
-    for source in (ROOT / "hooks" / "decode").glob("json*.py"):
-        shutil.copy(source, package / ("decode.py" if source.stem == "json" else source.name))
-    sys.path.insert(0, str(package.parent))
+    """The decoder's module, of a generated repository."""
+    tree = render(tmp_path_factory.mktemp("decode"), project_name="json-under-test")
+    sys.path.insert(0, str(tree / "src"))
     try:
         yield importlib.import_module("json_under_test.decode")
     finally:
-        sys.path.remove(str(package.parent))
+        sys.path.remove(str(tree / "src"))
         for name in [name for name in sys.modules if name.startswith("json_under_test")]:
             del sys.modules[name]
 

@@ -2,38 +2,72 @@
 
 A variant's own tests (``template/tests``) send good, bad, duplicate, late and null records, crash
 in each gap between the effects of a batch, and count what its guarantee says: those run in every
-variant. The rest, of modules that variants have in common, run in a covering set: all modes,
-guarantees, formats and Spark versions. A variant for another Spark than the one installed here
-runs in an environment of its own, by ``make test``, as its user runs it.
+variant of bare JSON, and with every other decoder in both write modes, one variant after another in
+a JVM that they share. The rest, of modules that variants have in common, run in one of them, and
+those of a format in one of that format. Not run here: the weaker guarantees with each of the other
+decoders, whose modules are those that run with bare JSON. A variant for another Spark than the one
+installed here runs in an environment of its own, by ``make test``, as its user runs it.
 """
 
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from own_tests import OwnTests
 from rendering import MATRIX, name_of, render, variants
-from running import render_to_run
+from running import Repository, render_to_run
 
 HERE = next(iter(MATRIX["spark"]))
 """The Spark version of this environment: the default one."""
 OTHERS = [version for version in MATRIX["spark"] if version != HERE]
 RUN_HERE = [answers for answers in variants() if answers["spark_version"] == HERE]
-COVERING = [
-    answers
-    for answers in RUN_HERE
-    if (answers["write_mode"], answers["delivery_guarantee"])
-    in {("upsert", "exactly-once"), ("append", "at-most-once")}
-]
-"""With the default answers, which run for another Spark below: every mode and guarantee but one,
-whose own tests are the crashes."""
+QUESTIONS = ("value_format", "schema_registry", "write_mode", "delivery_guarantee")
+WHOLE = ("json", "none", "upsert", "exactly-once")
+"""All of its tests run; as do those of the default answers, for another Spark."""
+DEEP = {
+    ("avro", "confluent", "upsert", "at-least-once"),
+    ("protobuf", "confluent", "append", "at-most-once"),
+}
+"""Of the other formats, one each runs all that has to do with decoding, keys and the registry."""
+STORIES = "gap or good_records or wrong_headers or framed_values or null_value"
+"""Tests that differ with decoder and guarantee: what becomes of good, bad, mixed and wrongly framed
+records and of deletes, once through and with a crash in each gap."""
+ONCE = f"{STORIES} or unit or framing or repeat or new_field_becomes or written_batch_is_skipped"
+"""Those that a decoder passes once, and the control that shows that the crashes can repeat rows."""
+DECODING = (
+    f"{ONCE} or registry or new_versions or framed_keys or newest or breaker or backfill "
+    "or named_alike or changed_type or 10_mb or is_truncated"
+)
 TIMEOUT_S = 1500
 OUTSIDE = dict(os.environ)
 """As it was before any variant was made ready to run: one's jars are not another's."""
+
+
+def decoder_and_guarantee(answers: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(answers[question] for question in QUESTIONS)
+
+
+def is_run(answers: dict[str, Any]) -> bool:
+    """Whether this file runs the variant; the docstring at the top says which."""
+    variant = decoder_and_guarantee(answers)
+    is_simple = variant[:2] == WHOLE[:2] or answers["delivery_guarantee"] == "exactly-once"
+    return variant != WHOLE and (is_simple or variant in DEEP)
+
+
+def chosen(answers: dict[str, Any]) -> str:
+    """Which of a variant's own tests are run, as pytest's ``-k`` takes it."""
+    if decoder_and_guarantee(answers) in DEEP:
+        return DECODING
+    if answers["delivery_guarantee"] != "exactly-once":
+        return STORIES
+    return ONCE if answers["write_mode"] == "append" else f"{STORIES} or delete_names"
 
 
 def run(command: list[str], folder: Path, **environment: str) -> str:
@@ -61,11 +95,43 @@ def summary(printed: str) -> str:
     return lines[-1]
 
 
-def own_tests(answers: dict[str, Any], folder: Path, *chosen: str) -> None:
-    """Runs tests of a rendered variant in this environment."""
-    repository = render_to_run(folder, "variant", **answers)
+class SharedProcesses:
+    """The processes that variants share: one for each set of jars, all with the same broker."""
+
+    def __init__(self, folder: Path, until_closed: ExitStack) -> None:
+        self._folder = folder
+        self._until_closed = until_closed
+        self._broker: Any = None
+        self._processes: dict[Path, OwnTests] = {}
+
+    def of(self, repository: Repository) -> OwnTests:
+        """The process for a repository's tests; started for the first one with these jars."""
+        if self._broker is None:
+            starting = repository.support("broker").start_broker()
+            self._broker = self._until_closed.enter_context(starting)
+        if repository.jars not in self._processes:
+            log = self._folder / f"{repository.jars.name}.log"
+            process = OwnTests(repository.jars, self._broker.bootstrap_servers, log)
+            self._until_closed.callback(process.close)
+            self._processes[repository.jars] = process
+        return self._processes[repository.jars]
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedProcesses]:
+    with ExitStack() as until_closed:
+        yield SharedProcesses(tmp_path_factory.mktemp("shared"), until_closed)
+
+
+@pytest.mark.spread
+@pytest.mark.parametrize(
+    "answers", [v for v in RUN_HERE if decoder_and_guarantee(v) == WHOLE], ids=name_of
+)
+def test_all_own_tests_pass(answers: dict[str, Any], tmp_path: Path) -> None:
+    """Run: every test of the rendered repository. Expected: all pass, none is skipped."""
+    repository = render_to_run(tmp_path, "variant", **answers)
     printed = run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
         repository.path,
         PYTHONPATH=str(repository.path / "src"),
         PIPELINE_JARS=str(repository.jars),
@@ -74,18 +140,12 @@ def own_tests(answers: dict[str, Any], folder: Path, *chosen: str) -> None:
 
 
 @pytest.mark.spread
-@pytest.mark.parametrize("answers", COVERING, ids=name_of)
-def test_all_own_tests_pass_in_a_covering_set(answers: dict[str, Any], tmp_path: Path) -> None:
-    """Run: every test of the rendered repository. Expected: all pass, none is skipped."""
-    own_tests(answers, tmp_path, "tests")
-
-
-@pytest.mark.spread
-@pytest.mark.parametrize("answers", [v for v in RUN_HERE if v not in COVERING], ids=name_of)
-def test_guarantee_holds_in_every_variant(answers: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("answers", [v for v in RUN_HERE if is_run(v)], ids=name_of)
+def test_guarantee_holds(answers: dict[str, Any], tmp_path: Path, shared: SharedProcesses) -> None:
     """Run: the story once through and the crashes. Expected: all pass, none is skipped."""
-    words = "gap or grew or repeat or lost or good_records or lost_commit or newest or deletes"
-    own_tests(answers, tmp_path, "tests/integration", "-k", words)
+    repository = render_to_run(tmp_path, "variant", **answers)
+    printed = shared.of(repository).run(repository.path, "tests", "-k", chosen(answers))
+    print(name_of(answers), summary(printed))
 
 
 @pytest.mark.spread

@@ -18,7 +18,9 @@ from rendering import MATRIX, ROOT, Answers, name_of, render, snapshot, variants
 
 VARIANTS = list(variants())
 GOLDEN = ROOT / "tests/golden"
-GOLDEN_VARIANTS = [VARIANTS[0], VARIANTS[-1]]
+LAST = {answers["value_format"]: answers for answers in VARIANTS}
+GOLDEN_VARIANTS = list((LAST | {VARIANTS[0]["value_format"]: VARIANTS[0]}).values())
+"""Of each format one: the default, and the last of the others."""
 BIN = Path(sys.executable).parent
 
 by_variant = pytest.mark.parametrize("answers", VARIANTS, ids=name_of)
@@ -68,7 +70,8 @@ def test_there_is_a_variant_for_each_answer_on_offer() -> None:
 def test_a_variant_is_whole(folder: Path, answers: Answers) -> None:
     tree = rendered(folder, answers)
     paths = {str(path.relative_to(tree)) for path in files(tree)}
-    assert {f"schemas/{topic}.ddl" for topic in answers["topics"]} <= paths
+    suffix = {"json": "ddl", "avro": "avsc", "protobuf": "proto"}[answers["value_format"]]
+    assert {f"schemas/{topic}.{suffix}" for topic in answers["topics"]} <= paths
     assert (".github/workflows/ci.yml" in paths) == (answers["ci"] == "github")
     assert (".gitlab-ci.yml" in paths) == (answers["ci"] == "gitlab")
     for path in files(tree):

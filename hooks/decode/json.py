@@ -114,8 +114,6 @@ def _explained(text: bytes, error: Exception) -> tuple[Reason, str]:
 def _damage(text: bytes, error: Exception) -> str:
     if not text:
         return "The value is empty: zero bytes"
-    if text.startswith(b"\x00"):
-        return "The value starts with a zero byte: a schema registry's framing, not bare JSON"
     if text.startswith(b"\xef\xbb\xbf"):
         return "The value starts with a byte order mark"
     if isinstance(error, UnicodeDecodeError):

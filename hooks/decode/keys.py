@@ -6,11 +6,20 @@ from typing import Literal
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import StructType
 
+from .arrow import arrow_schema
 from .decode import Decoded, make_decoder
 from .errors import SettingsError
 from .json_types import NUMBER
 from .reasons import Reason
+from .settings import Topic
+
+
+def key_columns(topic: Topic, fields: StructType) -> pa.Schema:
+    """Just the key columns of the topic's *fields*."""
+    columns = arrow_schema(fields)
+    return pa.schema([columns.field(name) for name in topic.table.key_columns])
 
 
 def decode_keys(

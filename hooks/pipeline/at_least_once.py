@@ -17,8 +17,7 @@ from pyspark.sql.types import StructType
 from . import breaker, dead_letters, kafka, metrics, sink
 from .batch import Balance, Batch, Letters
 from .counting import every, observe, outcomes
-from .decoding import decode_records, decode_rejected
-from .rejects import start_keeping
+from .decoding import Decoder
 from .rows import accepted_rows
 from .settings import Topic
 from .transform import transform
@@ -35,20 +34,18 @@ def ingest(records: DataFrame, batch: Batch, topic: Topic, fields: StructType) -
         BreakerTripped: all steps are done, but too many of the records were rejected.
     """
     started = time.monotonic()
-    kept = start_keeping(records.sparkSession, topic)
+    decoder = Decoder(records.sparkSession, topic, fields)
     counted, read = observe(records, read=every())
-    decoded, found = observe(decode_records(counted, topic, fields, kept), **outcomes())
+    decoded, found = observe(decoder.decode(counted), **outcomes())
 
     # 1. The good rows, in one commit of the table.
     done = sink.write(transform(topic.name, accepted_rows(decoded)), batch, topic)
 
     # 2. The dead letters, before Spark notes the batch as done: a crash may repeat one, never lose
-    #    one. They were kept aside while step 1 read the records; if they were too many for that,
-    #    the records are read a second time here.
+    #    one.
     letters = Letters()
     if count := found.get["rejected"]:
-        rejected = decode_rejected(records, topic, fields, kept, count)
-        letters = dead_letters.send(rejected, batch, topic)
+        letters = dead_letters.send(decoder.rejected(records, count), batch, topic)
 
     # 3. For those who watch: progress for lag tools, and how many records went where. Best effort:
     #    a failure here is a line in the log.
@@ -58,4 +55,4 @@ def ingest(records: DataFrame, batch: Batch, topic: Topic, fields: StructType) -
 
     # 4. Too many rejected: the query stops, once Spark has noted this batch as done. So a wrong
     #    schema costs one batch of dead letters, not all that the topic holds.
-    breaker.check(balance, topic)
+    breaker.check(balance, topic, found.get["reason"])

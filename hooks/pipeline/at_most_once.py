@@ -18,8 +18,7 @@ from . import breaker, dead_letters, delivery, kafka, metrics, sink
 from .batch import Balance, Batch, Letters
 from .checkpoint import Checkpoint
 from .counting import every, observe, outcomes
-from .decoding import decode_records, decode_rejected
-from .rejects import start_keeping
+from .decoding import Decoder
 from .rows import accepted_rows
 from .settings import Topic
 from .transform import transform
@@ -37,6 +36,7 @@ def ingest(records: DataFrame, batch: Batch, topic: Topic, fields: StructType) -
         BreakerTripped: all steps are done, but too many of the records were rejected.
     """
     started = time.monotonic()
+    decoder = Decoder(records.sparkSession, topic, fields)
 
     # 1. The attempt, on record before any effect.
     checkpoint = Checkpoint(records.sparkSession, topic.checkpoint, topic.name)
@@ -49,17 +49,14 @@ def ingest(records: DataFrame, batch: Batch, topic: Topic, fields: StructType) -
         return
 
     # 2. The good rows, in one commit of the table.
-    kept = start_keeping(records.sparkSession, topic)
     counted, read = observe(records, read=every())
-    decoded, found = observe(decode_records(counted, topic, fields, kept), **outcomes())
+    decoded, found = observe(decoder.decode(counted), **outcomes())
     done = sink.write(transform(topic.name, accepted_rows(decoded)), batch, topic)
 
-    # 3. The dead letters, of which a crash may lose some. They were kept aside while step 2 read
-    #    the records; if they were too many for that, the records are read a second time here.
+    # 3. The dead letters, of which a crash may lose some.
     letters = Letters()
     if count := found.get["rejected"]:
-        rejected = decode_rejected(records, topic, fields, kept, count)
-        letters = dead_letters.send(rejected, batch, topic)
+        letters = dead_letters.send(decoder.rejected(records, count), batch, topic)
 
     # 4. For those who watch: progress for lag tools, and how many records went where. Best effort:
     #    a failure here is a line in the log.
@@ -69,4 +66,4 @@ def ingest(records: DataFrame, batch: Batch, topic: Topic, fields: StructType) -
 
     # 5. Too many rejected: the query stops, once Spark has noted this batch as done. So a wrong
     #    schema costs one batch of dead letters, not all that the topic holds.
-    breaker.check(balance, topic)
+    breaker.check(balance, topic, found.get["reason"])

@@ -1,37 +1,10 @@
 """Which records become rows: every accepted one. A null value is nothing to this pipeline."""
 
-from collections.abc import Callable
-
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from .decode import Decoded
-from .reasons import Reason
-from .settings import Topic
 from .shapes import COORDINATES, is_accepted
 
 
 def accepted_rows(decoded: DataFrame) -> DataFrame:
     """The *rows* of the accepted records of *decoded* (``shapes.py``)."""
     return decoded.where(is_accepted()).select("record.*", *COORDINATES.fieldNames())
-
-
-def make_tombstone_decoder(topic: Topic, fields: pa.Schema) -> Callable[[pa.Array], Decoded]:
-    """Says what becomes of records whose value is null, given their keys.
-
-    A tombstone makes no row and is counted as skipped; a record with neither key nor value is
-    nobody's tombstone and is rejected.
-    """
-    row_type = pa.struct([field.with_nullable(True) for field in fields])
-
-    def decode_tombstones(keys: pa.Array) -> Decoded:
-        nothing = pa.nulls(len(keys), pa.string())
-        no_key = keys.is_null()
-        return Decoded(
-            rows=pa.nulls(len(keys), row_type),
-            reasons=pc.if_else(no_key, Reason.NULL_KEY.value, nothing),
-            messages=pc.if_else(no_key, "the record has neither a key nor a value", nothing),
-        )
-
-    return decode_tombstones

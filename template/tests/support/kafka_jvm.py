@@ -1,6 +1,7 @@
 """A Kafka broker in a Java virtual machine of its own, for machines without a Docker engine.
 
-The jars come from Maven Central by way of the Ivy inside PySpark, once, into ``~/.cache``.
+The jars come from Maven Central by way of the Ivy inside PySpark, once, into ``~/.cache``. So does
+what other services run on; their processes are started and ended as the broker is.
 ``python kafka_jvm.py FOLDER`` copies them to a folder.
 """
 
@@ -10,11 +11,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 KAFKA_VERSION = "4.1.0"
 
+_PROGRESS_S = 3
 _CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 
 # Of our own, since Ivy's defaults look into ~/.m2 first and fail on a pom there without its jar.
@@ -38,41 +42,28 @@ _IVY_MODULE = """\
 """
 
 
-class KafkaJvm:
-    """One broker process with its data in a temporary folder."""
+class JvmProcess:
+    """A Java process with its log, and its data if it has any, in a temporary folder."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
-        """Format the storage and start the broker; it is not yet up on return.
-
-        Raises:
-            RuntimeError: where Java or the jars are missing, or the settings are refused.
-        """
-        classpath = str(kafka_jars() / "*")
-        self._folder = Path(tempfile.mkdtemp(prefix="kafka-"))
-        self._log = self._folder / "broker.log"
+    def __init__(self, name: str) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))
+        self._log = self._folder / f"{name}.log"
         self._process: subprocess.Popen[bytes] | None = None
-        properties = self._folder / "server.properties"
-        lines = {**settings, "log.dirs": str(self._folder / "data")}
-        properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
-        # A test wants a quick start more than speed after minutes: one compiler tier is enough.
-        java = [java_command(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx1g"]
-        java += ["-Dlog4j2.level=WARN", "-cp", classpath]
-        storage = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(properties)]
-        try:
-            _run([*java, *storage])
-            with self._log.open("wb") as log:
-                self._process = subprocess.Popen(
-                    [*java, "kafka.Kafka", str(properties)], stdout=log, stderr=log
-                )
-        except BaseException:
-            self.stop()
-            raise
+
+    def start(self, command: list[str]) -> None:
+        """Run the command in its folder; what it starts is not yet up on return."""
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder)
+
+    def log(self) -> str:
+        """What it has written so far."""
+        return self._log.read_text(errors="replace")
 
     def failure(self) -> str | None:
-        """The end of the broker's log if it has exited, else None."""
+        """The end of its log if it has exited, else None."""
         if self._process is None or self._process.poll() is None:
             return None
-        return self._log.read_text(errors="replace")[-2000:]
+        return self.log()[-2000:]
 
     def stop(self) -> None:
         """End the process and remove its data; harmless when repeated."""
@@ -81,6 +72,29 @@ class KafkaJvm:
             self._process.kill()
             self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class KafkaJvm(JvmProcess):
+    """One broker process with its data in a temporary folder."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        """Format the storage and start the broker; it is not yet up on return.
+
+        Raises:
+            RuntimeError: where Java or the jars are missing, or the settings are refused.
+        """
+        java = quick_java("-Xmx1g", "-Dlog4j2.level=WARN", "-cp", str(kafka_jars() / "*"))
+        super().__init__("kafka")
+        properties = self._folder / "server.properties"
+        lines = {**settings, "log.dirs": str(self._folder / "data")}
+        properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        storage = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(properties)]
+        try:
+            _run([*java, *storage])
+            self.start([*java, "kafka.Kafka", str(properties)])
+        except BaseException:
+            self.stop()
+            raise
 
 
 def java_command() -> str:
@@ -92,35 +106,79 @@ def java_command() -> str:
     return found
 
 
+def quick_java(*options: str) -> list[str]:
+    """A command line of Java that starts quickly, which a test wants more than speed later."""
+    return [java_command(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *options]
+
+
+def say(line: str) -> None:
+    """Tell whoever watches what takes time."""
+    print(line, file=sys.stderr, flush=True)
+
+
 def kafka_jars() -> Path:
     """The folder of the broker's jars, fetched the first time."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "kafka-for-tests")
-    jars = cache / KAFKA_VERSION
-    if jars.is_dir():
-        return jars
-    print(f"Fetching Kafka {KAFKA_VERSION} into {jars}", file=sys.stderr, flush=True)
+    return fetched("kafka", KAFKA_VERSION, _IVY_MODULE.format(version=KAFKA_VERSION))
+
+
+def fetched(name: str, version: str, ivy_module: str) -> Path:
+    """The folder of what an Ivy module depends on, archives unpacked; fetched the first time.
+
+    Raises:
+        RuntimeError: where Java or PySpark is missing, or Ivy cannot fetch it.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", f"{name}-for-tests")
+    folder = cache / version
+    if folder.is_dir():
+        return folder
+    say(f"Fetching {name} {version} into {folder} ...")
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as work:
         settings, module = Path(work, "ivysettings.xml"), Path(work, "ivy.xml")
+        got = Path(work, "got")
         settings.write_text(_IVY_SETTINGS.format(cache=Path(work, "ivy")))
-        module.write_text(_IVY_MODULE.format(version=KAFKA_VERSION))
+        module.write_text(ivy_module)
         ivy = [java_command(), "-jar", str(_ivy_jar()), "-settings", str(settings)]
-        ivy += ["-ivy", str(module), "-retrieve", f"{work}/jars/[artifact]-[revision].[ext]"]
-        _run(ivy)
+        ivy += ["-ivy", str(module), "-retrieve", f"{got}/[artifact]-[revision].[ext]"]
+        with _growth_said(Path(work, "ivy")):
+            _run(ivy)
+        for archive in got.glob("*.tar.gz"):
+            _run(["tar", "-xzf", str(archive), "-C", str(got)])
+            archive.unlink()
         # One rename, so that a second process never sees half of it.
         try:
-            Path(work, "jars").rename(jars)
+            got.rename(folder)
         except OSError:
-            if not jars.is_dir():
+            if not folder.is_dir():
                 raise
-    return jars
+    return folder
 
 
 def _ivy_jar() -> Path:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise RuntimeError("PySpark is not installed; Kafka's jars are fetched with the Ivy in it.")
+        raise RuntimeError("PySpark is not installed; the Ivy in it fetches what the tests run on.")
     return next(Path(spec.origin).parent.glob("jars/ivy-*.jar"))
+
+
+@contextmanager
+def _growth_said(folder: Path) -> Iterator[None]:
+    """Says every few seconds how much there is in a folder, for as long as the block takes."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(_PROGRESS_S):
+            with suppress(FileNotFoundError):  # a download is renamed when it is complete
+                sizes = [path.stat().st_size for path in folder.rglob("*")]
+                say(f"... {sum(sizes) // 1_000_000} MB so far")
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
 
 
 def _run(command: list[str]) -> None:

@@ -14,12 +14,11 @@ from . import dead_letters, kafka, metrics, sink, source
 from .batch import Balance, Batch, Letters, Offsets
 from .checkpoint import Checkpoint
 from .counting import every, observe, outcomes
-from .decoding import decode_records
+from .decoding import Decoder
 from .errors import RefusedError
 from .rows import accepted_rows
 from .schema import read_schema
 from .settings import Topic
-from .shapes import is_rejected
 from .transform import transform
 
 NO_BATCH = -1
@@ -97,11 +96,12 @@ def _take(chosen: DataFrame, topic: Topic, position: Offsets, letters_are_stored
     fields = read_schema(topic)
     batch = Batch(id=NO_BATCH, ends=position, pipeline="backfill", schema="")
     counted, read = observe(chosen, read=every())
-    decoded, found = observe(decode_records(counted, topic, fields), **outcomes())
+    decoder = Decoder(chosen.sparkSession, topic, fields)
+    decoded, found = observe(decoder.decode(counted), **outcomes())
     done = sink.fill(transform(topic.name, accepted_rows(decoded)), topic)
     letters = Letters(stored=found.get["rejected"])
     if letters.stored and not letters_are_stored:
-        rejected = decode_records(chosen, topic, fields).where(is_rejected())
+        rejected = decoder.rejected(chosen, letters.stored)
         letters = dead_letters.send(rejected, batch, topic)
     balance = Balance.of(batch, read.get, found.get, done, letters)
     metrics.publish(balance, topic.name, seconds=time.monotonic() - started)

@@ -73,7 +73,8 @@ def _replay(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def _doctor(settings: Settings, options: argparse.Namespace) -> int:
-    return 0 if doctor.examine(start_session(settings.name), settings) else 1
+    healthy = doctor.examine(start_session(settings.name), settings)
+    return 0 if healthy else 1
 
 
 def _compact(settings: Settings, options: argparse.Namespace) -> int:
@@ -141,7 +142,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     fill.add_argument("topic")
     for end, where in (("from", "first record"), ("to", "end, not included; else the stream's")):
-        fill.add_argument(f"--{end}-offsets", metavar="JSON", help=f'{where}: {{"0": 120, ...}}')
+        offsets = where + ': {"0": 120, ...}'
+        fill.add_argument(f"--{end}-offsets", metavar="JSON", help=offsets)
         fill.add_argument(f"--{end}-time", metavar="TIME", help=f"{where}: 2026-01-31T08:00+00:00")
     fill.set_defaults(command=_backfill)
 

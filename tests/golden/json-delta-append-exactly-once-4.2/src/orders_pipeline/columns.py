@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from .counting import every, observe
-from .decoding import decode_records
+from .decoding import Decoder
 from .errors import RefusedError, SettingsError
 from .rows import accepted_rows
 from .settings import Topic
@@ -26,7 +26,8 @@ def row_columns(spark: SparkSession, topic: Topic, fields: StructType) -> Struct
     """
     no_records = spark.createDataFrame(spark.sparkContext.emptyRDD(), RECORDS)
     counted, _ = observe(no_records, read=every())
-    rows = transform(topic.name, accepted_rows(decode_records(counted, topic, fields)))
+    decoded = Decoder(spark, topic, fields).decode(counted)
+    rows = transform(topic.name, accepted_rows(decoded))
     columns = StructType(
         [StructField(c.name, c.dataType) for c in rows.schema if c.name != "_deleted"]
     )

@@ -22,10 +22,14 @@ def observe(rows: DataFrame, **counts: Column) -> tuple[DataFrame, Observation]:
 
 
 def outcomes() -> dict[str, Column]:
-    """What to count in *decoded* (``shapes.py``): every record is one of these."""
+    """What to count in *decoded* (``shapes.py``): every record is one of three.
+
+    Beside the counts, ``reason`` is the most frequent one of the rejected, null without any.
+    """
     neither = ~is_accepted() & ~is_rejected()
     return {
         "accepted": F.count_if(is_accepted()),
         "rejected": F.count_if(is_rejected()),
         "skipped": F.count_if(neither),
+        "reason": F.mode(F.col("rejected.reason")),
     }

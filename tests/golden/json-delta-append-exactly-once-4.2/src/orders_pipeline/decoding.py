@@ -5,64 +5,69 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import Accumulator
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from .arrow import arrow_schema
-from .decode import Decoded, make_decoder
-from .rejects import keep, rejected_rows
-from .rows import make_tombstone_decoder
-from .schema import table_columns
+from .decode import Decoded
+from .names import table_columns
+from .rejects import keep, rejected_rows, start_keeping
 from .settings import Topic
 from .shapes import decoded_shape, is_rejected
+from .tombstones import tombstone_decoder
+from .values import value_decoder
 
 
-def decode_records(
-    records: DataFrame,
-    topic: Topic,
-    fields: StructType,
-    kept: Accumulator[list[bytes]] | None = None,
-) -> DataFrame:
-    """Decodes every record of *records* with the topic's schema ``fields``.
+class Decoder:
+    """Decodes records of one topic; one for each batch.
 
-    The rejected ones are put in ``kept`` as well (``rejects.py``), whenever it is done.
-
-    Columns: *records* in, *decoded* out (``shapes.py``).
-    Rows: one for each record, with a ``record`` or with a ``rejected``; with neither where the
-    value is null and ``rows.py`` makes no row of it.
-
-    Raises:
-        SettingsError: the schema has a column that cannot be decoded.
+    The rejected ones are kept aside as they are met (``rejects.py``), whenever all is done.
     """
-    shape = decoded_shape(table_columns(fields))
-    run = _runner(topic, arrow_schema(fields), arrow_schema(shape), kept)
-    # Spark puts lists into Arrow in a time that grows with the square of a batch, null ones too.
-    return records.withColumn("headers", F.to_json("headers")).mapInArrow(run, shape)
 
+    def __init__(self, spark: SparkSession, topic: Topic, fields: StructType) -> None:
+        """Makes ready to decode with the topic's schema *fields*.
 
-def decode_rejected(
-    records: DataFrame,
-    topic: Topic,
-    fields: StructType,
-    kept: Accumulator[list[bytes]],
-    count: int,
-) -> DataFrame:
-    """The rejected rows of *decoded*, ``count`` of them: as ``kept``, or decoded once more."""
-    rows = rejected_rows(records.sparkSession, kept, count)
-    if rows is not None:
-        return rows
-    return decode_records(records, topic, fields).where(is_rejected())
+        Raises:
+            SettingsError: the schema has a column that cannot be decoded.
+        """
+        self._spark = spark
+        self._shape = decoded_shape(table_columns(fields))
+        self._kept = start_keeping(spark, topic)
+        self._run = _runner(topic, fields, arrow_schema(self._shape), self._kept)
+
+    def decode(self, records: DataFrame) -> DataFrame:
+        """Decodes every record of *records*.
+
+        Columns: *records* in, *decoded* out (``shapes.py``).
+        Rows: one for each record, with a ``record`` or with a ``rejected``; with neither where the
+        value is null and ``tombstones.py`` makes no row of it.
+        """
+        # Spark puts lists into Arrow in a time that grows with the square of a batch, null ones
+        # too.
+        flat = records.withColumn("headers", F.to_json("headers"))
+        return flat.mapInArrow(self._run, self._shape)
+
+    def rejected(self, records: DataFrame, count: int) -> DataFrame:
+        """The ``count`` rejected rows of *decoded*, once ``decode`` has been through *records*.
+
+        They were kept aside; if they were too many for that, the records are read a second time.
+        """
+        rows = rejected_rows(self._spark, self._kept, count)
+        if rows is not None:
+            return rows
+        return self.decode(records).where(is_rejected())
 
 
 def _runner(
-    topic: Topic, fields: pa.Schema, shape: pa.Schema, kept: Accumulator[list[bytes]] | None
+    topic: Topic, fields: StructType, shape: pa.Schema, kept: Accumulator[list[bytes]]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    unknown_fields = topic.settings.decode.unknown_fields
+    make_decoder = value_decoder(topic, fields)
+    make_tombstone_decoder = tombstone_decoder(topic, fields)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        decode_values = make_decoder(fields, unknown_fields)
-        decode_tombstones = make_tombstone_decoder(topic, fields)
+        decode_values = make_decoder()
+        decode_tombstones = make_tombstone_decoder()
         for batch in batches:
             decoded = _as_columns(decode_values(batch.column("value")), shape)
             deleted = batch.column("value").is_null()
@@ -70,8 +75,7 @@ def _runner(
                 tombstones = decode_tombstones(batch.column("key").filter(deleted))
                 decoded = _merged(decoded, _as_columns(tombstones, shape), deleted)
             rows = _assembled(batch, decoded, deleted, shape)
-            if kept is not None:
-                keep(kept, rows)
+            keep(kept, rows)
             yield rows
 
     list(run(iter(())))  # what the schema makes impossible is refused here, before any task starts

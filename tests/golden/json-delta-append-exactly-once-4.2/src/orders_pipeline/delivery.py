@@ -69,9 +69,9 @@ def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
         )
     if label["schema"] != planned["schema"]:
         raise RefusedError(
-            f"{topic.schema_path} changed, or decode.unknown_fields, while batch {batch.id} of "
-            f"{topic.name} was written but not committed, so what can be read in it only now would "
-            "be lost. Nothing was written. Put it back, run until the batch is committed, then "
-            "change it."
+            f"{topic.schema_path}, or a setting of how values are decoded, changed while batch "
+            f"{batch.id} of {topic.name} was written but not committed, so what can be read in it "
+            "only now would be lost. Nothing was written. Put it back, run until the batch is "
+            "committed, then change it."
         )
     return True

@@ -9,8 +9,11 @@ from .backfill import stream_position
 from .checkpoint import Checkpoint
 from .columns import row_columns
 from .errors import PipelineError, RefusedError
-from .schema import read_schema, table_columns
+from .names import table_columns
+from .schema import read_schema
 from .settings import Settings, Topic
+
+Check = Callable[[SparkSession, Topic], str]
 
 
 def examine(spark: SparkSession, settings: Settings) -> bool:
@@ -36,7 +39,7 @@ def _schema(spark: SparkSession, topic: Topic) -> str:
     fields = read_schema(topic)
     columns = table_columns(fields)
     renamed = {f.name: c.name for f, c in zip(fields, columns, strict=True) if f.name != c.name}
-    found = f"{len(fields)} fields in {topic.schema_path}"
+    found = f"{len(fields)} fields by {topic.schema_path}"
     return f"{found}, renamed {renamed}" if renamed else found
 
 
@@ -91,7 +94,7 @@ def _binding(spark: SparkSession, topic: Topic) -> str:
     return "the topic, the table and the checkpoint belong together"
 
 
-CHECKS: dict[str, Callable[[SparkSession, Topic], str]] = {
+CHECKS: dict[str, Check] = {
     "schema": _schema,
     "columns": _columns,
     "topic": _topic,

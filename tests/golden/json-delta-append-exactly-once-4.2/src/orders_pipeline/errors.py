@@ -31,7 +31,7 @@ class RefusedError(PipelineError):
 
 
 class NoAnswerError(PipelineError):
-    """The brokers did not answer a question in time; nothing was written."""
+    """The brokers did not answer in time; nothing was written."""
 
 
 class BatchError(PipelineError):

@@ -10,7 +10,10 @@ class Reason(StrEnum):
     """
 
     UNDECODABLE = "undecodable"
-    """Not the format: empty, cut off, not UTF-8, framed by a registry. Look at the producer."""
+    """Not the format: empty, cut off, not UTF-8. Look at the producer."""
+
+    FRAMED = "framed"
+    """It bears a schema registry's header, and this pipeline was made for bare values."""
 
     WRONG_TYPE = "wrong_type"
     """A field is there, but of another type than the schema's: a producer and the schema differ."""

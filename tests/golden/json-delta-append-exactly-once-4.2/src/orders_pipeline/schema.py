@@ -1,13 +1,12 @@
 """A topic's schema: ``schemas/<topic>.ddl``, in Spark's DDL; NOT NULL means required."""
 
-from collections.abc import Iterable
+import hashlib
 
 from pyspark.errors import ParseException
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from .errors import SettingsError
 from .settings import Topic
-from .shapes import RESERVED
 
 
 def read_schema(topic: Topic) -> StructType:
@@ -31,33 +30,7 @@ def read_schema(topic: Topic) -> StructType:
     return schema
 
 
-def table_columns(fields: StructType) -> StructType:
-    """The columns that hold these fields in a table: same order and types, all nullable.
-
-    A table does not tell ``id`` from ``ID`` and has columns of its own (the coordinates). A field
-    whose name is taken, at its own level, gets underscores at its end until it is not: of ``id``
-    and ``ID`` the second becomes ``ID_``; a field called ``_offset`` becomes ``_offset_``.
-    """
-    return _renamed(fields, RESERVED)
-
-
-def _renamed(fields: Iterable[StructField], reserved: set[str]) -> StructType:
-    taken = {name.lower() for name in reserved}
-    columns = []
-    for field in fields:
-        name = field.name
-        while name.lower() in taken:
-            name += "_"
-        taken.add(name.lower())
-        columns.append(StructField(name, _nullable(field.dataType)))
-    return StructType(columns)
-
-
-def _nullable(kind: DataType) -> DataType:
-    if isinstance(kind, StructType):
-        return _renamed(kind, set())
-    if isinstance(kind, ArrayType):
-        return ArrayType(_nullable(kind.elementType))
-    if isinstance(kind, MapType):
-        return MapType(kind.keyType, _nullable(kind.valueType))
-    return kind
+def fingerprint(topic: Topic, fields: StructType) -> str:
+    """Stands for all that decides how a record is decoded: it changes when any of that does."""
+    rules = f"{fields.json()} {topic.settings.decode.unknown_fields}"
+    return hashlib.sha256(rules.encode()).hexdigest()[:16]

@@ -1,6 +1,5 @@
 """Runs a query per topic in one process: all of them, or none."""
 
-import hashlib
 import logging
 import threading
 import time
@@ -17,7 +16,7 @@ from .checkpoint import Checkpoint
 from .columns import row_columns
 from .errors import BatchError, BreakerTripped, PipelineError
 from .pipeline import ingest
-from .schema import read_schema
+from .schema import fingerprint, read_schema
 from .settings import Settings, Topic
 
 POLL_S = 0.2
@@ -46,14 +45,16 @@ class Stream:
 
     def process(self, records: DataFrame, batch_id: int) -> None:
         """Spark's ``foreachBatch`` function."""
-        if self.stopping.is_set():
-            self.ended_early = True
-            raise Stopped
         try:
+            if self.stopping.is_set():
+                raise Stopped
             binding.check(records.sparkSession, self.topic, self.bound)
             batch = self._batch(batch_id)
             log.info("batch %d of %s, up to %s", batch.id, self.topic.name, batch.ends)
             ingest(records, batch, self.topic, self.fields)
+        except Stopped:
+            self.ended_early = True
+            raise
         except BreakerTripped as tripped:
             self.failure = tripped  # the batch is complete: Spark commits it, then all stop
             self.stopping.set()
@@ -62,13 +63,11 @@ class Stream:
             raise
 
     def _batch(self, batch_id: int) -> Batch:
-        rules = f"{self.fields.json()} {self.topic.settings.decode.unknown_fields}"
-        fingerprint = hashlib.sha256(rules.encode()).hexdigest()[:16]
         return Batch(
             id=batch_id,
             ends=self.checkpoint.ends(batch_id),
             pipeline=f"{self.checkpoint.identity()}.{self.bound.generation}",
-            schema=fingerprint,
+            schema=fingerprint(self.topic, self.fields),
         )
 
     def is_between_batches(self) -> bool:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -49,7 +50,7 @@ def make(
     for module in (backfill, columns, pipeline):
         monkeypatch.setattr(module, "transform", lambda topic, rows: rows)
 
-    def make(**settings: object) -> Pipeline:
+    def make(**settings: Any) -> Pipeline:
         made = make_pipeline(spark, broker.bootstrap_servers, tmp_path, **settings)
         publish = metrics.publish
 

@@ -13,7 +13,7 @@ from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.errors import RefusedError
 
 from tests.support.pipeline import DDL, MakePipeline, Pipeline, event
-from tests.support.topics import create_topic, delete_topic, produce
+from tests.support.topics import create_topic, delete_topic
 
 
 def checkpoint_folder(pipeline: Pipeline) -> Path:
@@ -114,7 +114,7 @@ def test_two_lost_checkpoints_are_bound_one_by_one_as_the_refusals_say(make: Mak
     pipeline = make(topics=names)
 
     def send(topic: str, *keys: str) -> None:
-        produce(pipeline.bootstrap_servers, topic, [event(key, 1) for key in keys])
+        pipeline.send(*(event(key, 1) for key in keys), topic=topic)
 
     def run(rebind: list[str], starting_offsets: str = "earliest") -> None:
         kafka = {"starting_offsets": starting_offsets}
@@ -264,7 +264,7 @@ def test_changed_schema_is_refused_while_a_batch_is_in_flight(make: MakePipeline
     forget(pipeline, "commits/0")
     pipeline.write_schema(f"{DDL}, colour STRING")
 
-    with pytest.raises(RefusedError, match=r"changed, or decode\.unknown_fields, while batch 0"):
+    with pytest.raises(RefusedError, match="changed while batch 0"):
         pipeline.drain()
 
     pipeline.write_schema(DDL)

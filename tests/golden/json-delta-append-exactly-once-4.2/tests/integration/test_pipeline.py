@@ -1,6 +1,5 @@
 """What becomes of good, bad, empty and late records, once through."""
 
-import json
 import uuid
 from typing import Any
 
@@ -14,15 +13,16 @@ from orders_pipeline import pipeline as steps
 from orders_pipeline.batch import Written
 from orders_pipeline.checkpoint import Checkpoint
 
-from tests.support.pipeline import DDL, MakePipeline, bad, event
-from tests.support.topics import create_topic, produce, wait_until
+from tests.support.pipeline import DDL, MakePipeline, bad, encoded, event
+from tests.support.records import LACKS_A_FIELD
+from tests.support.topics import create_topic, wait_until
 
 
 def test_good_records_are_rows_and_bad_ones_are_dead_letters(make: MakePipeline) -> None:
     """Sent: two good records in two partitions, three bad ones (one has no key), a tombstone."""
     pipeline = make()
     own = {"trace": b"7", "bytes": b"\xff\x00", "empty": b"", "none": None}
-    spoiled = (b"c", b'{"id": "c"}', [*own.items()], 1)
+    spoiled = (b"c", {"id": "c"}, [*own.items()], 1)
     pipeline.send(event("a", 1, note="x"), event("b", 2, partition=1), bad("c"), spoiled)
     pipeline.send((None, None, [], 0), (b"never-there", None, [], 1))
 
@@ -32,9 +32,9 @@ def test_good_records_are_rows_and_bad_ones_are_dead_letters(make: MakePipeline)
     assert rows == [("a", 1, "x", 0, 0), ("b", 2, None, 1, 0)]
     letters = pipeline.letters()
     assert [(x.partition, x.key, x.value) for x in letters] == [
-        (0, b"c", b"{bad"),
+        (0, *encoded(pipeline.topic, bad("c"))[:2]),
         (0, None, None),
-        (1, b"c", b'{"id": "c"}'),
+        (1, *encoded(pipeline.topic, spoiled)[:2]),
     ]
     reasons = [x.headers["__connect.errors.exception.class.name"] for x in letters]
     assert reasons == [b"undecodable", b"null_key", b"missing_field"]
@@ -42,7 +42,8 @@ def test_good_records_are_rows_and_bad_ones_are_dead_letters(make: MakePipeline)
     assert letters[2].headers["__connect.errors.topic"] == pipeline.topic.name.encode()
     assert letters[2].headers["__connect.errors.partition"] == b"1"
     assert letters[2].headers["__connect.errors.offset"] == b"1"
-    assert b"amount" in (letters[2].headers["__connect.errors.exception.message"] or b"")
+    message = b"amount"
+    assert message in (letters[2].headers["__connect.errors.exception.message"] or b"")
     [balance] = pipeline.balances
     assert (balance.read, balance.written, balance.dead_lettered) == (6, 2, 3)
     assert balance.skipped == 1
@@ -100,7 +101,7 @@ def test_offsets_have_gaps_when_a_producer_rolled_back(make: MakePipeline) -> No
     for number, (count, commits) in enumerate([(5, True), (3, False), (2, True)]):
         producer.begin_transaction()
         for n in range(count):
-            key, value, _, partition = event(f"t{number}-{n}", n)
+            key, value, _, partition = encoded(pipeline.topic, event(f"t{number}-{n}", n))
             producer.produce(pipeline.topic.name, value, key, partition)
         producer.flush(30)
         if commits:
@@ -142,7 +143,7 @@ def test_fields_named_alike_or_like_a_coordinate_arrive(make: MakePipeline) -> N
     )
     value = {"id": "a", "b": "b", "B": "B", "offset": 7, "topic": "t", "_offset": 8}
     value["_metadata"] = "m"
-    pipeline.send((b"a", json.dumps(value).encode(), [], 1))
+    pipeline.send((b"a", value, [], 1))
 
     pipeline.drain()
 
@@ -206,7 +207,7 @@ def test_breaker_stops_after_one_batch_and_replay_brings_its_records_back(
 
     pipeline.write_schema(DDL)
     pipeline.drain()
-    backfill.replay(pipeline.spark, pipeline.topic, reason="missing_field", since_ms=0)
+    backfill.replay(pipeline.spark, pipeline.topic, reason=LACKS_A_FIELD, since_ms=0)
     backfill.replay(pipeline.spark, pipeline.topic, reason=None, since_ms=0)
 
     assert [row.id for row in pipeline.rows()] == [f"k{n}" for n in range(6)]
@@ -243,7 +244,7 @@ def test_two_topics_get_a_table_each(make: MakePipeline) -> None:
     names = [f"first-{uuid.uuid4().hex[:8]}", f"second-{uuid.uuid4().hex[:8]}"]
     pipeline = make(topics=names)
     for name in names:
-        produce(pipeline.bootstrap_servers, name, [event(name, 1)])
+        pipeline.send(event(name, 1), topic=name)
 
     pipeline.drain()
 

@@ -9,14 +9,12 @@ import uuid
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from orders_pipeline import doctor, table
 from orders_pipeline.checkpoint import Checkpoint
 
-from tests.support.broker import Broker
-from tests.support.pipeline import MakePipeline, Pipeline, event, make_pipeline
-from tests.support.topics import delete_topic, produce, wait_until
+from tests.support.pipeline import MakePipeline, Pipeline, event
+from tests.support.topics import delete_topic, wait_until
 
 TIMEOUT_S = 120
 
@@ -68,8 +66,8 @@ class Job:
 
 
 @pytest.fixture
-def pipeline(spark: SparkSession, broker: Broker, tmp_path: Path) -> Pipeline:
-    return make_pipeline(spark, broker.bootstrap_servers, tmp_path)
+def pipeline(make: MakePipeline) -> Pipeline:
+    return make()
 
 
 def test_sigterm_finishes_the_batch_in_hand_and_exits_0(pipeline: Pipeline, tmp_path: Path) -> None:
@@ -107,18 +105,18 @@ def test_job_goes_on_after_sigkill(pipeline: Pipeline, tmp_path: Path) -> None:
 
 
 def test_all_queries_stop_and_the_exit_code_says_so_when_one_dies(
-    spark: SparkSession, broker: Broker, tmp_path: Path
+    make: MakePipeline, tmp_path: Path
 ) -> None:
     """Deleted: one of two topics, while records go to the other. Expected: exit 1, no batch cut."""
     names = [f"lives-{uuid.uuid4().hex[:8]}", f"dies-{uuid.uuid4().hex[:8]}"]
-    pipeline = make_pipeline(spark, broker.bootstrap_servers, tmp_path, topics=names)
+    pipeline = make(topics=names)
     for name in names:
-        produce(broker.bootstrap_servers, name, [event("a", 1)])
+        pipeline.send(event("a", 1), topic=name)
     job = Job(pipeline, tmp_path)
     try:
         for name in names:
             job.wait_until_logged(f'balance {{"topic": "{name}"')
-        delete_topic(broker.bootstrap_servers, names[1])
+        delete_topic(pipeline.bootstrap_servers, names[1])
 
         def send_until_it_ends() -> bool:
             pipeline.send(event(uuid.uuid4().hex, 1))
@@ -128,7 +126,7 @@ def test_all_queries_stop_and_the_exit_code_says_so_when_one_dies(
         assert job.exit_code() == 1, job.log.read_text()[-3000:]
     finally:
         job.end()
-    ends = Checkpoint(spark, pipeline.topic.checkpoint, names[0]).committed_ends()
+    ends = Checkpoint(pipeline.spark, pipeline.topic.checkpoint, names[0]).committed_ends()
     assert ends
     assert len(pipeline.rows()) == sum(ends.values())
 

@@ -9,7 +9,6 @@ The environment chooses:
 import atexit
 import os
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from .kafka_container import KafkaContainer, NoContainerError, engine_host, kafka_image
-from .kafka_jvm import KafkaJvm
+from .kafka_jvm import KafkaJvm, say
 
 RunsIn = Literal["container", "jvm", "elsewhere"]
 
@@ -91,7 +90,7 @@ def start_broker(timeout_s: float = 90) -> Iterator[Broker]:
     try:
         wait_until_broker_answers(broker, timeout_s)
         where = f"at {broker.bootstrap_servers} ({broker.runs_in})"
-        _say(f"Kafka answers {where} after {time.monotonic() - began:.1f} s.")
+        say(f"Kafka answers {where} after {time.monotonic() - began:.1f} s.")
         yield broker
     finally:
         broker.stop()
@@ -130,21 +129,21 @@ def _start(chosen: str) -> Broker:
             except NoContainerError as error:
                 if chosen == "container":
                     raise
-                _say(f"Not in a container: {error}")
+                say(f"Not in a container: {error}")
         return _in_jvm(_free_port())
     except RuntimeError as error:
         raise BrokerUnavailableError(f"Kafka could not be started: {error}") from error
 
 
 def _in_container(host: str, port: int) -> Broker:
-    _say(f"Starting Kafka in a container of {kafka_image()} ...")
+    say(f"Starting Kafka in a container of {kafka_image()} ...")
     # The broker tells clients its own address, so the published port is chosen before the start.
     settings = _settings(":9092", f"{host}:{port}", 9093, 9094)
     return Broker(f"{host}:{port}", "container", KafkaContainer(kafka_image(), port, settings))
 
 
 def _in_jvm(port: int) -> Broker:
-    _say("Starting Kafka in a Java virtual machine ...")
+    say("Starting Kafka in a Java virtual machine ...")
     address = f"127.0.0.1:{port}"
     settings = _settings(address, address, _free_port(), _free_port())
     return Broker(address, "jvm", KafkaJvm(settings))
@@ -164,7 +163,3 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("", 0))
         return int(probe.getsockname()[1])
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

@@ -1,6 +1,5 @@
 """Runs the pipeline on topics and tables of a test's own, in this process."""
 
-import json
 import threading
 import uuid
 from collections.abc import Callable
@@ -14,10 +13,13 @@ from orders_pipeline import streams, table
 from orders_pipeline.batch import Balance
 from orders_pipeline.settings import Settings, Topic
 
+from .records import encode, schema_text
 from .topics import Record, create_topic, produce, read_topic
 
 DDL = "id STRING NOT NULL, amount INT NOT NULL, note STRING"
 """What the tests' records hold: {"id": "a", "amount": 1}. Your own schema has no part in them."""
+CUT_OFF = object()
+"""Stands for a value that cannot be decoded: a good one without its last byte."""
 
 
 @dataclass
@@ -37,9 +39,10 @@ class Pipeline:
     def bootstrap_servers(self) -> str:
         return self.settings.kafka.bootstrap_servers
 
-    def send(self, *records: tuple[Any, ...]) -> None:
-        """Writes records to the topic; see ``topics.produce``."""
-        produce(self.bootstrap_servers, self.topic.name, records)
+    def send(self, *records: tuple[Any, ...], topic: str | None = None) -> None:
+        """Writes records to the topic, or to another of the pipeline's: see ``encoded``."""
+        chosen = self.settings.topic_settings(topic) if topic else self.topic
+        produce(self.bootstrap_servers, chosen.name, (encoded(chosen, each) for each in records))
 
     def drain(self, rebind: bool = False) -> None:
         """Runs until all that is in the topic is read, as ``run`` does with availableNow."""
@@ -48,7 +51,7 @@ class Pipeline:
 
     def write_schema(self, ddl: str) -> None:
         """Changes the schema of the topic's records."""
-        self.topic.schema_path.write_text(ddl)
+        write_schema(self.topic, ddl)
 
     def rows(self) -> list[Row]:
         """The table, in the order of its coordinates."""
@@ -69,7 +72,6 @@ def make_pipeline(
     schemas.mkdir(exist_ok=True)
     for topic in topics:
         create_topic(bootstrap_servers, topic, partitions=2)
-        (schemas / f"{topic}.ddl").write_text(DDL)
     general: dict[str, Any] = {
         "name": f"test-{uuid.uuid4().hex[:12]}",
         "topics": topics,
@@ -84,18 +86,36 @@ def make_pipeline(
     for name, value in settings.items():
         both = isinstance(value, dict) and isinstance(general.get(name), dict)
         general[name] = general[name] | value if both else value
-    return Pipeline(spark, Settings(**general), [])
+    made = Pipeline(spark, Settings(**general), [])
+    for name in topics:
+        topic = made.settings.topic_settings(name)
+        write_schema(topic, DDL)
+    return made
+
+
+def write_schema(topic: Topic, ddl: str) -> None:
+    """Writes the topic's schema file for these columns."""
+    topic.schema_path.write_text(schema_text(ddl))
 
 
 def event(key: str, amount: int, partition: int = 0, **fields: Any) -> tuple[Any, ...]:
     """A good record for ``Pipeline.send``."""
-    value = json.dumps({"id": key, "amount": amount, **fields}).encode()
-    return (key.encode(), value, [], partition)
+    return (key.encode(), {"id": key, "amount": amount, **fields}, [], partition)
 
 
 def bad(key: str, partition: int = 0) -> tuple[Any, ...]:
     """A record that cannot be decoded."""
-    return (key.encode(), b"{bad", [], partition)
+    return (key.encode(), CUT_OFF, [], partition)
+
+
+def encoded(topic: Topic, record: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A record as ``topics.produce`` takes it: a value given as fields is bytes, others are so."""
+    key, value, *rest = record
+    if value is CUT_OFF:
+        value = encode(topic, {"id": "x", "amount": 0})[:-1]
+    elif isinstance(value, dict):
+        value = encode(topic, value)
+    return (key, value, *rest)
 
 
 MakePipeline = Callable[..., Pipeline]

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
-from orders_pipeline.decoding import decode_records
-from orders_pipeline.rows import accepted_rows
+from orders_pipeline.names import table_columns
 from orders_pipeline.schema import read_schema
 from orders_pipeline.settings import load
-from orders_pipeline.shapes import COORDINATES, RECORDS
+from orders_pipeline.shapes import COORDINATES
 from orders_pipeline.spark import start_session
 from orders_pipeline.transform import transform
 
@@ -22,15 +22,16 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
-def rows_of(spark: SparkSession, topic: str, *values: str) -> DataFrame:
-    """Rows as transform gets them, from values as they stand in the topic."""
-    settings = load().topic_settings(topic)
+def rows_of(spark: SparkSession, topic: str, *records: dict[str, object]) -> DataFrame:
+    """Rows as transform gets them, from the fields of your records; one left out is null."""
+    fields = table_columns(read_schema(load().topic_settings(topic)))
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    records = [
-        (topic, 0, offset, now, b"key", value.encode(), None) for offset, value in enumerate(values)
+    columns = StructType([*fields, *COORDINATES])
+    rows = [
+        (*(record.get(name) for name in fields.names), topic, 0, offset, now)
+        for offset, record in enumerate(records)
     ]
-    sent = spark.createDataFrame(records, RECORDS)
-    return accepted_rows(decode_records(sent, settings, read_schema(settings)))
+    return spark.createDataFrame(rows, columns)
 
 
 @pytest.mark.parametrize("topic", load().topics)

@@ -1,0 +1,65 @@
+"""Deletes by keys that begin with the id of their schema, as values do, and by keys that do not."""
+
+import pytest
+
+from orders_pipeline.errors import RefusedError
+
+from tests.support.pipeline import MakePipeline, Pipeline, event
+from tests.support.records import encode_key
+
+KEY_FORMATS = ["json", "avro"]
+KEY = '{"type": "record", "name": "Key", "fields": [{"name": "id", "type": "string"}]}'
+
+
+@pytest.mark.parametrize("key_format", KEY_FORMATS)
+def test_delete_names_its_row_by_a_key_with_its_schemas_id(
+    make: MakePipeline, key_format: str
+) -> None:
+    """Sent: two rows; deletes by a good key, by one without its header, and under an unknown id."""
+    pipeline = make_keyed(make, key_format, framed=True)
+    good = encode_key(pipeline.topic, {"id": "a"})
+    bare, unknown = good[5:], b"\0\xff\xff\xff\xff" + good[5:]
+    deletes: list[tuple[object, ...]] = [(key, None, [], 0) for key in (good, bare, unknown)]
+    pipeline.send(event("a", 1), event("b", 2), *deletes)
+
+    pipeline.drain()
+
+    assert [row.id for row in pipeline.rows()] == ["b"]
+    letters = pipeline.letters()
+    assert [letter.key for letter in letters] == [bare, unknown]
+    reasons = [x.headers["__connect.errors.exception.class.name"] for x in letters]
+    assert reasons == [b"not_framed", b"unknown_schema"]
+
+
+@pytest.mark.parametrize("key_format", KEY_FORMATS)
+def test_delete_names_its_row_by_a_bare_key_when_the_settings_say_so(
+    make: MakePipeline, key_format: str
+) -> None:
+    """Sent: two rows; deletes by a bare key, and by the same with a header."""
+    pipeline = make_keyed(make, key_format, framed=False)
+    bare = encode_key(pipeline.topic, {"id": "a"})
+    framed = b"\0\0\0\0\1" + encode_key(pipeline.topic, {"id": "b"})
+    pipeline.send(event("a", 1), event("b", 2), (bare, None, [], 0), (framed, None, [], 0))
+
+    pipeline.drain()
+
+    assert [row.id for row in pipeline.rows()] == ["b"]
+    [letter] = pipeline.letters()
+    assert letter.headers["__connect.errors.exception.class.name"] == b"undecodable"
+
+
+@pytest.mark.parametrize("key_format", KEY_FORMATS)
+def test_start_is_refused_and_names_the_setting_when_no_key_is_registered(
+    make: MakePipeline, key_format: str
+) -> None:
+    """Sent: nothing; no producer has registered a schema of the topic's keys."""
+    pipeline = make_keyed(make, key_format, framed=True)
+    with pytest.raises(RefusedError, match=r"-key'.*table\.key_framed = false"):
+        pipeline.drain()
+
+
+def make_keyed(make: MakePipeline, key_format: str, framed: bool) -> Pipeline:
+    pipeline = make(table={"key_format": key_format, "key_framed": framed})
+    topic = pipeline.topic
+    topic.schema_path.with_name(f"{topic.name}.key.avsc").write_text(KEY)
+    return pipeline

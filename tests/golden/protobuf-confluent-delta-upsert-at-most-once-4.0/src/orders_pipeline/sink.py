@@ -1,0 +1,101 @@
+"""The write: of each key the newest record wins, in the batch and against the Delta table.
+
+Newer is, of two records with the same key: the one with the later ``newest_by``, where the settings
+name such a column (a delete has none, so Kafka's timestamp stands for it); else, in one partition,
+the one with the higher offset; across partitions, where a key moved because the topic grew, the one
+with the later Kafka timestamp.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from . import table
+from .batch import Batch, Written
+from .counting import every, observe
+from .delivery import commit_of
+from .settings import Topic
+
+
+def write(rows: DataFrame, batch: Batch, topic: Topic) -> Written:
+    """Merges the *rows* of one batch (``shapes.py``), deletes among them, in one commit."""
+    with commit_of(batch, rows.sparkSession):
+        return fill(rows, topic)
+
+
+def fill(rows: DataFrame, topic: Topic) -> Written:
+    """The same without a batch's identity: safe to repeat, an older record changes nothing."""
+    rows, counts = observe(rows, received=every())
+    latest, latest_counts = observe(newest(rows, topic), keys=every())
+    columns = [name for name in rows.columns if name != "_deleted"]
+    values: dict[str, str | Column] = {table.quoted(name): _column("row", name) for name in columns}
+    same_key = F.lit(True)
+    for name in topic.table.key_columns:
+        same_key &= _column("row", name) == _column("held", name)
+    newer = _is_newer(topic)
+
+    def merge() -> DataFrame:
+        return (
+            table.open_table(rows.sparkSession, topic)
+            .alias("held")
+            .merge(latest.alias("row"), same_key)
+            .whenMatchedDelete(newer & F.col("row._deleted"))
+            .whenMatchedUpdate(newer, values)
+            .whenNotMatchedInsert(~F.col("row._deleted"), values)
+            .execute()
+        )
+
+    done = table.retry_conflicts(merge).first()  # type: ignore[union-attr]
+    received = int(counts.get["received"])
+    keys = int(latest_counts.get["keys"])
+    affected = int(done["num_affected_rows"])  # type: ignore[index]
+    deleted = int(done["num_deleted_rows"])  # type: ignore[index]
+    return Written(
+        received=received,
+        written=affected - deleted,
+        deleted=deleted,
+        deduplicated=received - keys,
+        stale=keys - affected,
+    )
+
+
+def newest(rows: DataFrame, topic: Topic) -> DataFrame:
+    """The newest of *rows* for each key: same columns, each key once.
+
+    First within each partition, by offset, then among partitions, by Kafka's timestamp: one order
+    for both would not be one (a timestamp may run backwards within a partition).
+    """
+    keys = [table.quoted(name) for name in topic.table.key_columns]
+    moment = [_moment("", topic)] if topic.table.newest_by else []
+    row = F.struct("*").alias("row")
+    in_partition = F.struct(*moment, "_offset")
+    among_partitions = F.struct(*moment, "_timestamp", "_partition")
+    return (
+        rows.groupBy(*keys, "_partition")
+        .agg(F.max_by(row, in_partition).alias("row"))
+        .select("row.*")
+        .groupBy(*keys)
+        .agg(F.max_by(row, among_partitions).alias("row"))
+        .select("row.*")
+    )
+
+
+def _is_newer(topic: Topic) -> Column:
+    by_offset = F.col("row._offset") > F.col("held._offset")
+    by_time = F.struct("row._timestamp", "row._partition") > F.struct(
+        "held._timestamp", "held._partition"
+    )
+    same_partition = F.col("row._partition") == F.col("held._partition")
+    by_coordinates = F.when(same_partition, by_offset).otherwise(by_time)
+    if not topic.table.newest_by:
+        return by_coordinates
+    ours, theirs = _moment("row.", topic), _moment("held.", topic)
+    return (ours > theirs) | ((ours == theirs) & by_coordinates)
+
+
+def _moment(side: str, topic: Topic) -> Column:
+    own = F.col(f"{side}{table.quoted(str(topic.table.newest_by))}")
+    return F.coalesce(own, F.col(f"{side}_timestamp"))
+
+
+def _column(side: str, name: str) -> Column:
+    return F.col(f"{side}.{table.quoted(name)}")
