@@ -5,7 +5,11 @@ import os
 import pytest
 
 # A test's JVM lives too short for the second compiler to pay: without it a run takes half the time.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# The first alone has room for 48 MB of code by default, which Spark fills, to compile it again.
+os.environ.setdefault(
+    "JDK_JAVA_OPTIONS",
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -22,7 +22,7 @@ import pytest
 class OwnTests:
     """A process that runs the own tests of repositories; they all need the same jars."""
 
-    def __init__(self, jars: Path, bootstrap_servers: str, log: Path) -> None:
+    def __init__(self, jars: Path, bootstrap_servers: str, log: Path, java_options: str) -> None:
         self._log = log
         self._process = subprocess.Popen(
             [sys.executable, __file__],
@@ -30,6 +30,7 @@ class OwnTests:
             | {
                 "PIPELINE_JARS": str(jars),
                 "KAFKA_BROKER": bootstrap_servers,
+                "JDK_JAVA_OPTIONS": java_options,
                 "PYTHONPATH": "",
             },
             stdin=subprocess.PIPE,

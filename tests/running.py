@@ -79,7 +79,7 @@ def render_to_run(folder: Path, name: str, **answers: Any) -> Repository:
     their import path from the environment that the session starts in.
     """
     path = render(folder / name, project_name=name, **answers)
-    repository = Repository(path, name.replace("-", "_"), _jars(path))
+    repository = Repository(path, name.replace("-", "_"), jars_of(path))
     sys.path[:0] = [str(path / "src"), str(path)]
     sources = [str(path / "src"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sources))
@@ -114,7 +114,7 @@ def _import_metrics(package: str) -> None:
         importlib.import_module(f"{package}.metrics")
 
 
-def _jars(repository: Path) -> Path:
+def jars_of(repository: Path) -> Path:
     """The jars that ``make jars`` fetches, in a folder that all variants with the same share."""
     listed = (repository / "jars.xml").read_bytes()
     folder = CACHE / f"jars-{hashlib.sha256(listed).hexdigest()[:12]}"

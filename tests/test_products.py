@@ -2,11 +2,9 @@
 
 A variant's own tests (``template/tests``) send good, bad, duplicate, late and null records, crash
 in each gap between the effects of a batch, and count what its guarantee says: those run in every
-variant of bare JSON, and with every other decoder in both write modes, one variant after another in
-a JVM that they share. The rest, of modules that variants have in common, run in one of them, and
-those of a format in one of that format. Not run here: the weaker guarantees with each of the other
-decoders, whose modules are those that run with bare JSON. A variant for another Spark than the one
-installed here runs in an environment of its own, by ``make test``, as its user runs it.
+variant, one after another in a JVM that they share. The rest, of modules that variants have in
+common, run in one of them, and those of a format in one of that format. A variant for another Spark
+than the one installed here runs in an environment of its own, by ``make test``, as its user does.
 """
 
 import os
@@ -20,6 +18,7 @@ from typing import Any
 
 import pytest
 
+import shared_classes
 from own_tests import OwnTests
 from rendering import MATRIX, name_of, render, variants
 from running import Repository, render_to_run
@@ -52,13 +51,6 @@ OUTSIDE = dict(os.environ)
 
 def decoder_and_guarantee(answers: dict[str, Any]) -> tuple[str, ...]:
     return tuple(answers[question] for question in QUESTIONS)
-
-
-def is_run(answers: dict[str, Any]) -> bool:
-    """Whether this file runs the variant; the docstring at the top says which."""
-    variant = decoder_and_guarantee(answers)
-    is_simple = variant[:2] == WHOLE[:2] or answers["delivery_guarantee"] == "exactly-once"
-    return variant != WHOLE and (is_simple or variant in DEEP)
 
 
 def chosen(answers: dict[str, Any]) -> str:
@@ -111,7 +103,8 @@ class SharedProcesses:
             self._broker = self._until_closed.enter_context(starting)
         if repository.jars not in self._processes:
             log = self._folder / f"{repository.jars.name}.log"
-            process = OwnTests(repository.jars, self._broker.bootstrap_servers, log)
+            options = shared_classes.jvm_options()
+            process = OwnTests(repository.jars, self._broker.bootstrap_servers, log, options)
             self._until_closed.callback(process.close)
             self._processes[repository.jars] = process
         return self._processes[repository.jars]
@@ -140,7 +133,9 @@ def test_all_own_tests_pass(answers: dict[str, Any], tmp_path: Path) -> None:
 
 
 @pytest.mark.spread
-@pytest.mark.parametrize("answers", [v for v in RUN_HERE if is_run(v)], ids=name_of)
+@pytest.mark.parametrize(
+    "answers", [v for v in RUN_HERE if decoder_and_guarantee(v) != WHOLE], ids=name_of
+)
 def test_guarantee_holds(answers: dict[str, Any], tmp_path: Path, shared: SharedProcesses) -> None:
     """Run: the story once through and the crashes. Expected: all pass, none is skipped."""
     repository = render_to_run(tmp_path, "variant", **answers)

@@ -29,6 +29,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+import shared_classes
 from running import Repository, render_to_run
 
 SEEDS = range(20)
@@ -197,7 +198,11 @@ class Chain:
         job = subprocess.Popen(
             [sys.executable, "-m", "tests.support.job", "run"],
             cwd=self.repository.path,
-            env={**environment, "SPARK_LOCAL_DIRS": str(self.folder)},
+            env={
+                **environment,
+                "SPARK_LOCAL_DIRS": str(self.folder),
+                "JDK_JAVA_OPTIONS": shared_classes.jvm_options(),
+            },
             stdout=subprocess.DEVNULL,
             stderr=log.open("w"),
             start_new_session=True,

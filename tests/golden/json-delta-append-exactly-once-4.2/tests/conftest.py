@@ -9,4 +9,8 @@ for name in [*os.environ]:
         del os.environ[name]
 os.environ["PIPELINE_CONF"] = os.devnull
 # A test session is too short for the second compiler to pay: without it a run takes half the time.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# The first alone has room for 48 MB of code by default, which Spark fills, to compile it again.
+os.environ.setdefault(
+    "JDK_JAVA_OPTIONS",
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
+)
