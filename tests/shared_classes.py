@@ -38,9 +38,10 @@ def _record(repository: Path) -> None:
         "PIPELINE_JARS": str(jars_of(repository)),
         "JDK_JAVA_OPTIONS": _options(f"-XX:ArchiveClassesAtExit={new}"),
     }
-    # The JVM writes it at its end, after pytest's: run() waits until neither holds stdout any more.
+    # The JVM writes it at its end, after pytest's: uncaptured (-s) it holds the same stdout, for
+    # whose end run() waits.
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *RECORDED_BY],
+        [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", *RECORDED_BY],
         cwd=repository,
         env=os.environ | environment,
         stdout=subprocess.PIPE,
