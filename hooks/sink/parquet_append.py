@@ -2,6 +2,8 @@
 
 import uuid
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from . import table
@@ -47,12 +49,14 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
     held = table.read(spark, topic).select(*names)
     missing = rows.dropDuplicates(names).join(held, names, "left_anti")
     added, added_counts = observe(missing.select(*rows.columns), written=every())
-    put(
-        added,
-        topic,
-        name=f"backfill.{uuid.uuid4()}",
-        label={},
-        check=lambda: table.check_filled(spark, topic, before),
-    )
+
+    def check() -> None:
+        table.check_filled(spark, topic, before)
+
+    try:
+        put(added, topic, name=f"backfill.{uuid.uuid4()}", label={}, check=check)
+    except (PySparkException, Py4JJavaError):
+        check()  # a fold removes files that are being read
+        raise
     received, written = int(counts.get["received"]), int(added_counts.get["written"])
     return Written(received=received, written=written, skipped=received - written)
