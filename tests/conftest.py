@@ -22,12 +22,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the marker ``spread``."""
+    """Declares the markers."""
     config.addinivalue_line("markers", "spread: shares nothing, so that any process may run it")
+    config.addinivalue_line("markers", "long: takes minutes, so it begins early")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keeps a file's tests in one process, since they share what was rendered and a broker."""
+    """Keeps a file's tests in one process, since they share what was rendered and a broker.
+
+    Those that take longest begin first: at the end all processes are busy until nearly the same
+    moment.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     for item in items:
         if not item.get_closest_marker("spread"):
             item.add_marker(pytest.mark.xdist_group(item.path.name))

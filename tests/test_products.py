@@ -124,6 +124,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedProcesses
         yield SharedProcesses(tmp_path_factory.mktemp("shared"), until_closed)
 
 
+@pytest.mark.long
 @pytest.mark.spread
 @pytest.mark.parametrize(
     "answers", [v for v in RUN_HERE if decoder_and_guarantee(v) in WHOLE], ids=name_of
@@ -151,6 +152,7 @@ def test_guarantee_holds(answers: dict[str, Any], tmp_path: Path, shared: Shared
     print(name_of(answers), summary(printed))
 
 
+@pytest.mark.long
 @pytest.mark.spread
 @pytest.mark.parametrize("version", OTHERS)
 def test_make_test_passes_as_a_user_runs_it(version: str, tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""SIGKILL at random moments: for each guarantee, twenty runs of the job that are killed one by one.
+"""SIGKILL at random moments: for each guarantee, twenty runs of the job, in two chains.
 
-The job is a process of its own, as its user runs it; the topic is written to all the while. After
-the last kill it runs to the end once, and the table is compared with the topic, record by record.
-What a kill may do is confined to the batch that was in hand, planned and not committed: outside of
-those nothing may be lost or repeated under any guarantee.
+The job is a process of its own, as its user runs it; the topic is written to all the while. In a
+chain one run after another is killed. After the last kill it runs to the end once, and the table is
+compared with the topic, record by record. What a kill may do is confined to the batch that was in
+hand, planned and not committed: outside of those nothing may be lost or repeated under any
+guarantee.
 
 How often that batch was in the table already is up to chance, which is helped: some kills come when
 its commit to the table has been seen. What then must be repeated or lost follows, and is compared:
@@ -32,7 +33,8 @@ import pytest
 import shared_classes
 from running import Repository, render_to_run
 
-SEEDS = range(20)
+CHAINS = [range(10), range(10, 20)]
+"""The seeds of each chain, one for a kill."""
 PARTITIONS = 2
 BATCH = 300
 """Records in a batch at most: it takes about a second, most of it Spark's and Delta's own."""
@@ -253,22 +255,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("sigkill")
 
 
+@pytest.mark.long
 @pytest.mark.spread
+@pytest.mark.parametrize("seeds", CHAINS, ids=["first", "second"])
 @pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once", "at-most-once"])
-def test_guarantee_holds_after_twenty_kills(guarantee: str, folder: Path) -> None:
-    """Sent: 200 records a second, one in twenty spoiled. Killed: the job, twenty times.
+def test_guarantee_holds_after_ten_kills(guarantee: str, seeds: range, folder: Path) -> None:
+    """Sent: 200 records a second, one in twenty spoiled. Killed: the job, ten times.
 
     Expected: exactly-once counts each good record once; at-least-once loses none; at-most-once
     repeats none. Dead letters: under the first two every spoiled record at least once.
     """
-    repository = render_to_run(folder, f"kill-{guarantee}", delivery_guarantee=guarantee)
+    name = f"kill-{guarantee}-{seeds.start}"
+    repository = render_to_run(folder, name, delivery_guarantee=guarantee)
     with repository.support("broker").start_broker() as running:
-        broker, topic = running.bootstrap_servers, f"kill-{guarantee}"
+        broker, topic = running.bootstrap_servers, name
         repository.support("topics").create_topic(broker, topic, PARTITIONS)
         traffic = Traffic(repository, broker, topic)
-        chain = Chain(repository, broker, topic, folder / f"chain-{guarantee}")
+        chain = Chain(repository, broker, topic, folder / f"{name}-chain")
         with traffic.flowing():
-            for seed in SEEDS:
+            for seed in seeds:
                 print(f"{guarantee}, seed {seed}: killed {chain.run_until_killed(seed)}")
         chain.run_to_the_end()
         good, spoiled = traffic.sent()
@@ -289,7 +294,7 @@ def test_guarantee_holds_after_twenty_kills(guarantee: str, folder: Path) -> Non
         f"repeated; {len(chain.cut)} batches were cut, {len(chain.written)} of them when written"
     )
 
-    assert len(chain.cut) >= len(SEEDS) // 4, "the kills did not meet enough batches"
+    assert len(chain.cut) >= len(seeds) // 4, "the kills did not meet enough batches"
     assert set(letters) <= spoiled
     for where in lost | repeated | lost_letters | repeated_letters:
         assert chain.is_in(chain.cut, where)
