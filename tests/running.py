@@ -8,6 +8,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +21,9 @@ import prometheus_client
 from rendering import compile_protos, render
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "template-tests"
+TIMEOUT_S = 1500
+OUTSIDE = dict(os.environ)
+"""As it was before any variant was made ready to run: one's jars are not another's."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,34 @@ def render_to_run(folder: Path, name: str, **answers: Any) -> Repository:
     return repository
 
 
+def run(command: list[str], folder: Path, **environment: str) -> str:
+    """Runs a command in a rendered repository and returns what it printed."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=OUTSIDE | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-8000:]
+    return done.stdout
+
+
+def run_own_tests(repository: Path, *arguments: str, **environment: str) -> str:
+    """Runs a rendered repository's own tests, as ``pytest arguments`` would; what that printed."""
+    return run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        repository,
+        PYTHONPATH=str(repository / "src"),
+        PIPELINE_JARS=str(jars_of(repository)),
+        **environment,
+    )
+
+
 def end_session(spark: Any) -> None:
     """Stops the session and ends its JVM, so that the next one in this process imports its own."""
     from pyspark import SparkContext
@@ -119,11 +152,18 @@ def jars_of(repository: Path) -> Path:
     listed = (repository / "jars.xml").read_bytes()
     folder = CACHE / f"jars-{hashlib.sha256(listed).hexdigest()[:12]}"
     folder.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # other test processes would fetch them too
+    with alone(CACHE / "lock"):
         if not (folder / ".resolved").exists():
             _fetch(repository, folder)
     return folder
+
+
+@contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """Lets one test process in at a time: it makes what they share, the others find it made."""
+    with lock.open("w") as opened:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
 
 
 def _fetch(repository: Path, folder: Path) -> None:

@@ -10,7 +10,6 @@ than the one installed here runs in an environment of its own, by ``make test``,
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,7 +20,7 @@ import pytest
 import shared_classes
 from own_tests import OwnTests
 from rendering import MATRIX, name_of, render, variants
-from running import Repository, render_to_run
+from running import Repository, render_to_run, run, run_own_tests
 
 HERE = next(iter(MATRIX["spark"]))
 """The Spark version of this environment: the default one."""
@@ -44,9 +43,6 @@ DECODING = (
     f"{ONCE} or registry or new_versions or framed_keys or newest or breaker or backfill "
     "or named_alike or changed_type or 10_mb or is_truncated"
 )
-TIMEOUT_S = 1500
-OUTSIDE = dict(os.environ)
-"""As it was before any variant was made ready to run: one's jars are not another's."""
 
 
 def decoder_and_guarantee(answers: dict[str, Any]) -> tuple[str, ...]:
@@ -60,23 +56,6 @@ def chosen(answers: dict[str, Any]) -> str:
     if answers["delivery_guarantee"] != "exactly-once":
         return STORIES
     return ONCE if answers["write_mode"] == "append" else f"{STORIES} or delete_names"
-
-
-def run(command: list[str], folder: Path, **environment: str) -> str:
-    """Runs a command in a rendered repository and returns what it printed."""
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=OUTSIDE | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-8000:]
-    return done.stdout
 
 
 def summary(printed: str) -> str:
@@ -124,12 +103,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedProcesses
 def test_all_own_tests_pass(answers: dict[str, Any], tmp_path: Path) -> None:
     """Run: every test of the rendered repository. Expected: all pass, none is skipped."""
     repository = render_to_run(tmp_path, "variant", **answers)
-    printed = run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
-        repository.path,
-        PYTHONPATH=str(repository.path / "src"),
-        PIPELINE_JARS=str(repository.jars),
-    )
+    printed = run_own_tests(repository.path, "tests")
     print(name_of(answers), summary(printed))
 
 

@@ -104,6 +104,7 @@ class Chain:
     broker: str
     topic: str
     folder: Path
+    java_options: str
     cut: dict[int, dict[int, range]] = field(default_factory=dict)
     """The offsets in each partition of every batch that was in hand when the job was killed."""
     written: set[int] = field(default_factory=set)
@@ -203,7 +204,7 @@ class Chain:
             env={
                 **environment,
                 "SPARK_LOCAL_DIRS": str(self.folder),
-                "JDK_JAVA_OPTIONS": shared_classes.jvm_options(),
+                "JDK_JAVA_OPTIONS": self.java_options,
             },
             stdout=subprocess.DEVNULL,
             stderr=log.open("w"),
@@ -267,11 +268,12 @@ def test_guarantee_holds_after_ten_kills(guarantee: str, seeds: range, folder: P
     """
     name = f"kill-{guarantee}-{seeds.start}"
     repository = render_to_run(folder, name, delivery_guarantee=guarantee)
+    java_options = shared_classes.jvm_options()
     with repository.support("broker").start_broker() as running:
         broker, topic = running.bootstrap_servers, name
         repository.support("topics").create_topic(broker, topic, PARTITIONS)
         traffic = Traffic(repository, broker, topic)
-        chain = Chain(repository, broker, topic, folder / f"{name}-chain")
+        chain = Chain(repository, broker, topic, folder / f"{name}-chain", java_options)
         with traffic.flowing():
             for seed in seeds:
                 print(f"{guarantee}, seed {seed}: killed {chain.run_until_killed(seed)}")
