@@ -106,7 +106,7 @@ def run_with_a_crash(
     run()
 
     bound = settings.topic_settings(topic)
-    rows = repository.module("table").open_table(spark, bound).toDF().toArrow().to_pandas()
+    rows = repository.module("table").read(spark, bound).toArrow().to_pandas()
     letters = repository.support("topics").read_topic(address, bound.dead_letters)
     return Run(rows, letters, balances)
 

@@ -112,6 +112,7 @@ def test_nothing_in_the_template_needs_trust() -> None:
         ({"value_format": "xml"}, "xml", "avro"),
         ({"schema_registry": "karapace"}, "karapace", "confluent"),
         ({"sink": "iceberg"}, "iceberg", "delta"),
+        ({"sink": "parquet", **UPSERT}, "Parquet", "append"),
         ({"write_mode": "merge"}, "merge", "upsert"),
         ({**UPSERT, "key_columns": "[]"}, "key column", "customer_id, order_id"),
         ({**UPSERT, "key_columns": "id, id"}, "id", "once"),
