@@ -20,7 +20,6 @@ import pytest
 import shared_classes
 from own_tests import OwnTests
 from rendering import MATRIX, choices, name_of, render, variants
-from running import Repository, render_to_run
 from running import Repository, render_to_run, run, run_own_tests
 
 HERE = next(iter(MATRIX["spark"]))
