@@ -18,9 +18,21 @@ from rendering import MATRIX, ROOT, Answers, name_of, render, snapshot, variants
 
 VARIANTS = list(variants())
 GOLDEN = ROOT / "tests/golden"
-LAST = {answers["value_format"]: answers for answers in VARIANTS}
-GOLDEN_VARIANTS = list((LAST | {VARIANTS[0]["value_format"]: VARIANTS[0]}).values())
-"""Of each format one: the default, and the last of the others."""
+DEFAULT = VARIANTS[0]
+GOLDEN_VARIANTS = [
+    *(
+        {v["value_format"]: v for v in VARIANTS if v["sink"] == DEFAULT["sink"]} | {"json": DEFAULT}
+    ).values(),
+    *{
+        v["sink"]: v
+        for v in VARIANTS
+        if v["sink"] != DEFAULT["sink"]
+        and v["value_format"] == DEFAULT["value_format"]
+        and v["schema_registry"] == DEFAULT["schema_registry"]
+        and v["delivery_guarantee"] == DEFAULT["delivery_guarantee"]
+    }.values(),
+]
+"""Of each format one: the default, and the last of the others; of each other sink one."""
 BIN = Path(sys.executable).parent
 
 by_variant = pytest.mark.parametrize("answers", VARIANTS, ids=name_of)

@@ -137,7 +137,7 @@ def test_two_lost_checkpoints_are_bound_one_by_one_as_the_refusals_say(make: Mak
     run([two], '{"0": 1, "1": 0}')
 
     for topic, expected in ((one, ["a", "b", "c", "d"]), (two, ["a", "b"])):
-        held = table.open_table(pipeline.spark, pipeline.settings.topic_settings(topic)).toDF()
+        held = table.read(pipeline.spark, pipeline.settings.topic_settings(topic))
         assert sorted(row.id for row in held.collect()) == expected
 
 

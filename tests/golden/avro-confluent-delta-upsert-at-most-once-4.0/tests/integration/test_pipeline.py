@@ -241,7 +241,7 @@ def test_two_topics_get_a_table_each(make: MakePipeline) -> None:
     pipeline.drain()
 
     for name in names:
-        held = table.open_table(pipeline.spark, pipeline.settings.topic_settings(name)).toDF()
+        held = table.read(pipeline.spark, pipeline.settings.topic_settings(name))
         assert [row.id for row in held.collect()] == [name]
 
 

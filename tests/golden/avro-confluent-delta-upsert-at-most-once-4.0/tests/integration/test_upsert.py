@@ -175,7 +175,7 @@ def test_writers_at_the_same_time_all_get_through(make: MakePipeline) -> None:
     pipeline = make()
     pipeline.send(event("a", 0))
     pipeline.drain()
-    held = table.open_table(pipeline.spark, pipeline.topic).toDF()
+    held = table.read(pipeline.spark, pipeline.topic)
 
     def write(number: int) -> None:
         newer = {"_offset": F.lit(number), "amount": F.lit(number), "_deleted": F.lit(False)}

@@ -55,7 +55,7 @@ class Pipeline:
 
     def rows(self) -> list[Row]:
         """The table, in the order of its coordinates."""
-        held = table.open_table(self.spark, self.topic).toDF()
+        held = table.read(self.spark, self.topic)
         return held.orderBy("_partition", "_offset").collect()
 
     def letters(self) -> list[Record]:

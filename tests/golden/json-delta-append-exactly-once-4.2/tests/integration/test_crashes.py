@@ -12,7 +12,7 @@ import pytest
 from orders_pipeline import dead_letters, kafka, sink
 from orders_pipeline.errors import BatchError
 
-from tests.support.pipeline import MakePipeline, Pipeline, bad, event
+from tests.support.pipeline import MakePipeline, Pipeline, bad, encoded, event
 from tests.support.topics import add_partitions
 
 
@@ -41,8 +41,28 @@ def crash(pipeline: Pipeline, gap: str) -> None:
 
 
 def send_batch(pipeline: Pipeline, name: str) -> None:
-    """One batch: two good records in two partitions, and a bad one."""
-    pipeline.send(event(f"{name}1", 1), event(f"{name}2", 2, partition=1), bad(name))
+    """One batch: two good records in two partitions, two bad ones, and a null value.
+
+    Of the bad ones, one is cut off and one bears the id of a schema.
+    """
+    key, value, *rest = encoded(pipeline.topic, event(f"{name}framed", 1))
+    pipeline.send(
+        event(f"{name}1", 1),
+        event(f"{name}2", 2, partition=1),
+        bad(name),
+        (key, b"\0\0\0\0\1" + value, *rest),
+        (f"{name}3".encode(), None, [], 0),
+    )
+
+
+RECORDS = 5
+"""In a batch."""
+
+
+def reasons(pipeline: Pipeline) -> list[tuple[bytes | None, bytes | None]]:
+    """The dead letters: key and reason of each."""
+    name = "__connect.errors.exception.class.name"
+    return [(letter.key, letter.headers[name]) for letter in pipeline.letters()]
 
 
 def run_into_each_gap(pipeline: Pipeline) -> None:
@@ -56,7 +76,10 @@ def run_into_each_gap(pipeline: Pipeline) -> None:
 
 NAMES = ["crashed-", "whole-"]
 ALL = sorted(f"{name}{number}" for name in NAMES for number in (1, 2))
-BAD = {name.encode() for name in NAMES}
+BAD = {
+    *((name.encode(), b"undecodable") for name in NAMES),
+    *(((name + "framed").encode(), b"framed") for name in NAMES),
+}
 
 
 def test_every_record_counts_once_when_a_crash_hits_any_gap(make: MakePipeline) -> None:
@@ -65,7 +88,7 @@ def test_every_record_counts_once_when_a_crash_hits_any_gap(make: MakePipeline) 
     run_into_each_gap(pipeline)
 
     assert sorted(row.id for row in pipeline.rows()) == ALL
-    assert {letter.key for letter in pipeline.letters()} == BAD
+    assert {*reasons(pipeline)} == BAD
     assert all(balance.holds for balance in pipeline.balances)
 
 

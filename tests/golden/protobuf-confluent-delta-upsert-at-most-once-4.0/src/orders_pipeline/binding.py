@@ -90,7 +90,7 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
             starting_offsets=now.starting_offsets if begins_again else found.starting_offsets,
         )
     if now != found:
-        checkpoint.write(FILE, json.dumps(asdict(now), indent=2))
+        checkpoint.files.write(FILE, json.dumps(asdict(now), indent=2))
     return now
 
 
@@ -123,7 +123,7 @@ def _look(spark: SparkSession, topic: Topic, checkpoint: Checkpoint) -> _Present
 
 
 def _read(checkpoint: Checkpoint) -> Binding | None:
-    text = checkpoint.read(FILE)
+    text = checkpoint.files.read(FILE)
     return Binding(**json.loads(text)) if text else None
 
 

@@ -6,13 +6,10 @@ offsets are in the log.
 
 import json
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from . import table
 from .batch import Batch, command_to_go_on, offsets_to_json
 from .checkpoint import Checkpoint
 from .errors import RefusedError
@@ -33,10 +30,10 @@ def is_first_attempt(batch: Batch, checkpoint: Checkpoint) -> bool:
             it up would give up the difference too.
     """
     name = f"attempts/{batch.id}"
-    found = checkpoint.read(name)
+    found = checkpoint.files.read(name)
     if found is None:
-        checkpoint.write(name, json.dumps(batch.label()))
-        checkpoint.delete(f"attempts/{batch.id - KEPT}")
+        checkpoint.files.write(name, json.dumps(batch.label()))
+        checkpoint.files.delete(f"attempts/{batch.id - KEPT}")
         return True
     label = json.loads(found)
     planned = batch.label()
@@ -65,13 +62,3 @@ def give_up(records: DataFrame, batch: Batch, topic: Topic) -> int:
         *(batch.id, topic.name, total, topic.name, json.dumps(start), json.dumps(end)),
     )
     return total
-
-
-@contextmanager
-def commit_of(batch: Batch, spark: SparkSession) -> Iterator[None]:
-    """Every Delta commit made inside is labelled as this batch's, for the table's history."""
-    spark.conf.set(table.LABEL, json.dumps(batch.label()))
-    try:
-        yield
-    finally:
-        spark.conf.unset(table.LABEL)

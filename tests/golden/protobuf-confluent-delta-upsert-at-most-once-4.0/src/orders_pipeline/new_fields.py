@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from . import differences, schema
-from .checkpoint import Checkpoint
 from .compatibility import TYPE
 from .errors import SettingsError
 from .registry import Registered, latest
 from .settings import Topic
+from .storage import Folder
 from .widening import NewField, new_field, widened
 
 FILE = "new_fields.json"
@@ -46,14 +46,14 @@ def waiting(topic: Topic, fields: StructType) -> list[NewField]:
 
 def remembered(topic: Topic) -> list[NewField]:
     """What was taken up so far, the oldest first."""
-    text = _checkpoint(topic).read(FILE)
+    text = _folder(topic).read(FILE)
     return [NewField(**each) for each in json.loads(text)] if text else []
 
 
 def remember(topic: Topic, new: list[NewField]) -> None:
     """Adds to what was taken up, durably."""
     found = [each._asdict() for each in [*remembered(topic), *new]]
-    _checkpoint(topic).write(FILE, json.dumps(found, indent=2))
+    _folder(topic).write(FILE, json.dumps(found, indent=2))
 
 
 # Cached, so that what cannot be taken up is logged once.
@@ -73,5 +73,5 @@ def _addable(path: Path, fields: StructType, newest: Registered) -> list[NewFiel
     return found
 
 
-def _checkpoint(topic: Topic) -> Checkpoint:
-    return Checkpoint(SparkSession.active(), topic.checkpoint, topic.name)
+def _folder(topic: Topic) -> Folder:
+    return Folder(SparkSession.active(), topic.checkpoint)

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 
 from . import table
 from .batch import Batch, Written
+from .commits import commit_of
 from .counting import every, observe
-from .delivery import commit_of
 from .settings import Topic
 
 

@@ -27,8 +27,6 @@ CONFLICT = re.compile(
 )
 """What Delta says when another writer's commit came first. Not of ``ConcurrentTransaction``: that
 is another process with this batch's identity."""
-LABEL = "spark.databricks.delta.commitInfo.userMetadata"
-"""The setting that puts a label on the commits of a session."""
 log = logging.getLogger(__name__)
 
 
@@ -53,7 +51,7 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
         builder = DeltaTable.create(spark).location(topic.location).addColumns(columns)
         builder.partitionedBy(*topic.table.partition_columns).execute()
         return
-    present = {field.name.lower(): field for field in open_table(spark, topic).toDF().schema}
+    present = {field.name.lower(): field for field in read(spark, topic).schema}
     missing = [field for field in columns if field.name.lower() not in present]
     for field in columns:
         there = present.get(field.name.lower(), field).dataType
@@ -80,8 +78,13 @@ def exists(spark: SparkSession, topic: Topic) -> bool:
     return DeltaTable.isDeltaTable(spark, topic.location)
 
 
+def read(spark: SparkSession, topic: Topic) -> DataFrame:
+    """The rows of the table."""
+    return open_table(spark, topic).toDF()
+
+
 def open_table(spark: SparkSession, topic: Topic) -> DeltaTable:
-    """The topic's table, to merge into or to look at."""
+    """The topic's table, to merge into."""
     return DeltaTable.forPath(spark, topic.location)
 
 
@@ -153,7 +156,7 @@ def compact(spark: SparkSession, topic: Topic, retention_hours: int) -> None:
 
 def _snapshot(spark: SparkSession, topic: Topic) -> Any:
     """The newest state of Delta's log, which tells more than DeltaTable and in less time."""
-    open_table(spark, topic).toDF()  # reads the log
+    read(spark, topic)  # brings the log up to date
     jvm: Any = spark._jvm
     delta_log = jvm.org.apache.spark.sql.delta.DeltaLog
     return delta_log.forTable(spark._jsparkSession, topic.location).unsafeVolatileSnapshot()

@@ -16,7 +16,8 @@ from orders_pipeline.batch import Batch, Written, offsets_from_json
 from orders_pipeline.errors import BatchError
 from orders_pipeline.settings import Topic
 
-from tests.support.pipeline import MakePipeline, Pipeline, bad, event
+from tests.support.pipeline import MakePipeline, Pipeline, bad, encoded, event
+from tests.support.records import encode
 
 
 class Crash(Exception):
@@ -44,8 +45,31 @@ def crash(pipeline: Pipeline, gap: str) -> None:
 
 
 def send_batch(pipeline: Pipeline, name: str) -> None:
-    """One batch: two good records in two partitions, and a bad one."""
-    pipeline.send(event(f"{name}1", 1), event(f"{name}2", 2, partition=1), bad(name))
+    """One batch: two good records in two partitions, two bad ones, and a row that is deleted.
+
+    The second good one is of a newer version of the schema; of the bad ones, one is cut off and one
+    bears no schema's id.
+    """
+    second = {"id": f"{name}2", "amount": 2}
+    key, value, *rest = encoded(pipeline.topic, event(f"{name}bare", 1))
+    pipeline.send(
+        event(f"{name}1", 1),
+        (b"2", encode(pipeline.topic, second, version=2), [], 1),
+        bad(name),
+        (key, value[6:], *rest),
+        event(f"{name}3", 3),
+        (f"{name}3".encode(), None, [], 0),
+    )
+
+
+RECORDS = 6
+"""In a batch."""
+
+
+def reasons(pipeline: Pipeline) -> list[tuple[bytes | None, bytes | None]]:
+    """The dead letters: key and reason of each."""
+    name = "__connect.errors.exception.class.name"
+    return [(letter.key, letter.headers[name]) for letter in pipeline.letters()]
 
 
 def run_into_each_gap(pipeline: Pipeline) -> None:
@@ -59,7 +83,10 @@ def run_into_each_gap(pipeline: Pipeline) -> None:
 
 NAMES = [*(f"crashed-{number}-" for number in range(len(GAPS))), "whole-"]
 ALL = sorted(f"{name}{number}" for name in NAMES for number in (1, 2))
-BAD = {name.encode() for name in NAMES}
+BAD = {
+    *((name.encode(), b"undecodable") for name in NAMES),
+    *(((name + "bare").encode(), b"not_framed") for name in NAMES),
+}
 
 
 def test_no_record_repeats_when_a_crash_hits_any_gap(
@@ -67,8 +94,8 @@ def test_no_record_repeats_when_a_crash_hits_any_gap(
 ) -> None:
     """Expected: one write a batch, one row at most a record, one dead letter at most a bad one.
 
-    The guarantee's other side: the batch that crashed before its write is given up, counted, and
-    comes back by the command in the log.
+    The guarantee's other side: a batch that crashed before it was written is given up, counted,
+    and comes back by the command in the log.
     """
     pipeline = make()
     written: list[int] = []
@@ -83,12 +110,14 @@ def test_no_record_repeats_when_a_crash_hits_any_gap(
 
     assert len(written) == len(set(written))
     ids = sorted(row.id for row in pipeline.rows())
-    assert ids == sorted({*ALL} - {"crashed-0-1", "crashed-0-2"})
-    keys = [letter.key for letter in pipeline.letters()]
-    assert len(keys) == len(set(keys))
-    assert set(keys) == BAD - {b"crashed-0-", b"crashed-1-"}
+    unwritten = list(GAPS).index("between write and dead letters")
+    assert ids == [key for key in ALL if not key.startswith(tuple(NAMES[:unwritten]))]
+    found = reasons(pipeline)
+    assert len(found) == len(set(found))
+    sent = tuple(name.encode() for name in NAMES[unwritten + 1 :])
+    assert set(found) == {each for each in BAD if each[0].startswith(sent)}
     given_up = [balance.skipped for balance in pipeline.balances if balance.written == 0]
-    assert given_up == [3] * len(GAPS)
+    assert given_up == [RECORDS] * len(GAPS)
 
     named = re.findall(r"backfill \S+ --from-offsets '(.+)' --to-offsets '(.+)'", caplog.text)
     assert len(named) == len(GAPS)

@@ -42,7 +42,7 @@ def demo() -> int:
             produce(broker.bootstrap_servers, topic.name, bad_records(fields, topic))
         code = main(["run"])
         for topic in topics:
-            rows = table.open_table(spark, topic).toDF()
+            rows = table.read(spark, topic)
             print(f"\nThe table {topic.location}: {rows.count()} rows, of which the first are")
             rows.orderBy("_partition", "_offset").show(5, truncate=24)
             _show_letters(broker.bootstrap_servers, topic)
