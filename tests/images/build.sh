@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds the two images that CI uses where no public image can be pulled:
+# Builds the images that CI uses where no public image can be pulled:
 #   local/debian-python-jre:bookworm   Debian, Python and a Java 17 runtime (also the base of a generated repository)
 #   local/kafka:4.1.0                  a broker that reads the environment as the public apache/kafka image does
+#   local/postgres:15                  a PostgreSQL that does as the public postgres image does
 # Needs a Docker engine, debootstrap, root, and uv. An image whose inputs have not changed is left as it is.
 set -euo pipefail
 
@@ -9,6 +10,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 support=$here/../../template/tests/support
 base=local/debian-python-jre:bookworm
 kafka=local/kafka:4.1.0
+postgres=local/postgres:15
 packages=ca-certificates,python3,python3-venv,openjdk-17-jre-headless
 bundle=/etc/ssl/certs/ca-certificates.crt
 java_bundle=/etc/ssl/certs/java/cacerts
@@ -43,10 +45,15 @@ build_base() {
 build_kafka() {
   local inputs=$1 context=$work/kafka
   mkdir -p "$context"
-  cp "$here/Dockerfile" "$here/launch" "$context"
+  cp "$here/kafka/Dockerfile" "$here/kafka/launch" "$context"
   $python "$support/kafka_jvm.py" "$context/jars"
   docker build --network=host --quiet --build-arg "BASE=$base" --label "inputs=$inputs" \
     --tag "$kafka" "$context" >/dev/null
+}
+
+build_postgres() {
+  docker build --network=host --quiet --build-arg "BASE=$base" --label "inputs=$1" \
+    --tag "$postgres" "$here/postgres" >/dev/null
 }
 
 base_inputs=$(inputs_of "$bundle" <(echo "$packages"))
@@ -57,10 +64,18 @@ else
   build_base "$base_inputs"
 fi
 
-kafka_inputs=$(inputs_of "$here/Dockerfile" "$here/launch" "$support/kafka_jvm.py" <(echo "$base_inputs"))
+kafka_inputs=$(inputs_of "$here"/kafka/* "$support/kafka_jvm.py" <(echo "$base_inputs"))
 if built "$kafka" "$kafka_inputs"; then
   echo "$kafka is up to date"
 else
   echo "building $kafka"
   build_kafka "$kafka_inputs"
+fi
+
+postgres_inputs=$(inputs_of "$here"/postgres/* <(echo "$base_inputs"))
+if built "$postgres" "$postgres_inputs"; then
+  echo "$postgres is up to date"
+else
+  echo "building $postgres"
+  build_postgres "$postgres_inputs"
 fi

@@ -1,0 +1,65 @@
+"""The write: every row is added to the table, all of a batch in one transaction."""
+
+from dataclasses import replace
+
+from psycopg import sql
+from pyspark.sql import DataFrame
+
+from .batch import Batch, Written
+from .database import Connection, table_of
+from .merging import merge
+from .settings import Topic
+from .shapes import COORDINATES
+from .staging import Staging
+
+
+def write(rows: DataFrame, batch: Batch, topic: Topic) -> Written:
+    """Adds the *rows* of one batch (``shapes.py``).
+
+    Raises:
+        see ``merging.merge``.
+    """
+    return merge(rows, topic, lambda rows: rows, _insert, batch)
+
+
+def fill(rows: DataFrame, topic: Topic) -> Written:
+    """Adds those *rows* whose coordinates the table does not hold.
+
+    Safe to repeat, and beside the stream as long as the rows lie before its position: the stream
+    never comes back to them.
+    """
+    names = [name for name in COORDINATES.fieldNames() if name != "_timestamp"]
+    done = merge(rows, topic, lambda rows: rows.dropDuplicates(names), _insert_missing, None)
+    return replace(done, deduplicated=0, stale=0, skipped=done.deduplicated + done.stale)
+
+
+def _insert(
+    connection: Connection, topic: Topic, staging: Staging, part: sql.Composable
+) -> tuple[int, int]:
+    done = connection.execute(_insertion(topic, staging, part))
+    return done.rowcount, 0
+
+
+def _insert_missing(
+    connection: Connection, topic: Topic, staging: Staging, part: sql.Composable
+) -> tuple[int, int]:
+    held = sql.SQL(
+        "NOT EXISTS (SELECT FROM {} AS held WHERE held._topic = {} AND held._partition = {} "
+        "AND held._offset = {})"
+    ).format(
+        table_of(topic),
+        *(staging.values[name] for name in ("_topic", "_partition", "_offset")),
+    )
+    missing = sql.SQL("{} AND {}").format(part, held)
+    done = connection.execute(_insertion(topic, staging, missing))
+    return done.rowcount, 0
+
+
+def _insertion(topic: Topic, staging: Staging, condition: sql.Composable) -> sql.Composed:
+    return sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} AS staged WHERE {}").format(
+        table_of(topic),
+        sql.SQL(", ").join(map(sql.Identifier, staging.values)),
+        sql.SQL(", ").join(staging.values.values()),
+        staging.name,
+        condition,
+    )
