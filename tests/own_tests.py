@@ -1,8 +1,8 @@
 """Runs the own tests of one rendered repository after another, in one process with one JVM.
 
-To start a JVM and to warm it takes longer than the tests of most variants. A schema registry is
-shared too. What all variants have under the same name is put away between two: the package,
-``tests``, the counters, and the path that Spark's workers import from.
+To start a JVM and to warm it takes longer than the tests of most variants. A schema registry and a
+database are shared too. What all variants have under the same name is put away between two: the
+package, ``tests``, the counters, and the path that Spark's workers import from.
 """
 
 import contextlib
@@ -81,7 +81,7 @@ def _run(jvm: Any, repository: Path, arguments: list[str]) -> int:
     jvm.java.lang.System.setProperty("spark.executorEnv.PYTHONPATH", source)
     sys.path[:0] = [source, str(repository)]
     try:
-        _share_registry(repository)
+        _share_services(repository)
         return pytest.main([*arguments, "-q", "-p", "no:cacheprovider", "--rootdir=."])
     finally:
         del sys.path[:2]
@@ -91,12 +91,13 @@ def _run(jvm: Any, repository: Path, arguments: list[str]) -> int:
 _until_the_end = contextlib.ExitStack()
 
 
-def _share_registry(repository: Path) -> None:
-    """Starts a schema registry for the first repository that needs one, and for all after it."""
-    name = "SCHEMA_REGISTRY_URL"
-    if name not in os.environ and (repository / "tests/support/registry.py").exists():
-        starting = importlib.import_module("tests.support.registry").start_registry()
-        os.environ[name] = _until_the_end.enter_context(starting).url
+def _share_services(repository: Path) -> None:
+    """Starts what the first repository needs that needs one, for it and for all after it."""
+    for name, service in (("SCHEMA_REGISTRY_URL", "registry"), ("DATABASE_URL", "database")):
+        if name not in os.environ and (repository / f"tests/support/{service}.py").exists():
+            support = importlib.import_module(f"tests.support.{service}")
+            starting = getattr(support, f"start_{service}")()
+            os.environ[name] = _until_the_end.enter_context(starting).url
 
 
 def _put_away(repository: Path) -> None:

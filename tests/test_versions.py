@@ -13,7 +13,12 @@ PINNED: dict[str, str] = {
     **MATRIX["registry_packages"],
     **MATRIX["protobuf_packages"],
     **{name: MATRIX[name] for name in ("cryptography", "fastavro")},
-    **{name: v for packages in MATRIX["format_packages"].values() for name, v in packages.items()},
+    **{
+        re.sub(r"\[.*\]", "", name): version
+        for kind in ("format_packages", "sink_packages")
+        for packages in MATRIX[kind].values()
+        for name, version in packages.items()
+    },
     "pyspark": MATRIX["spark"][choices("spark_version")[0]]["pyspark"],
     "delta-spark": MATRIX["spark"][choices("spark_version")[0]]["delta"],
 }

@@ -54,9 +54,14 @@ def connect(topic: Topic) -> Connection:
     except psycopg.OperationalError as error:
         raise NoAnswerError(
             f"No connection to the database {database.name} at {database.host}:{database.port} as "
-            f"{database.user}: {error}. Nothing was written. Check the section database of the "
+            f"{database.user}: {_line(error)}. Nothing was written. Check the section database of the "
             f"settings, the variable {PASSWORD}, and that the server is up, then start again."
         ) from None
+
+
+def _line(error: psycopg.Error) -> str:
+    """What libpq says, on one line."""
+    return " ".join(str(error).split())
 
 
 def try_again(attempt: Callable[[], Result]) -> Result:
