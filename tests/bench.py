@@ -15,7 +15,8 @@ upsert   ``from_json``, then in ``foreachBatch``: persist, ``row_number`` over t
          first, MERGE with update all and insert all: no deletes, and an older record wins over a
          newer one that an earlier batch brought
 
-What a decoder costs, ``bench_formats.py`` measures beside a read that decodes nothing.
+What a decoder costs, ``bench_formats.py`` measures beside a read that decodes nothing; what a
+database costs, ``bench_sinks.py`` beside the textbook.
 """
 
 import argparse
@@ -42,8 +43,9 @@ from pyspark.sql.streaming.listener import (
 )
 
 from bench_formats import REACH, measure_formats
+from bench_sinks import PostgresBench
 from rendering import ROOT
-from running import Repository, render_to_run
+from running import Repository, end_session, render_to_run
 
 DDL = (
     "id BIGINT NOT NULL, occurred_at TIMESTAMP NOT NULL, customer STRING, amount DOUBLE, "
@@ -216,6 +218,20 @@ def measure_spark(bench: Bench) -> Iterator[Result]:
     yield against(what, records, seconds["product"], seconds["textbook"], "textbook", 1.7)
 
 
+def measure_postgres(bench: PostgresBench, records: int, keys: int) -> Iterator[Result]:
+    """Upsert into PostgreSQL, beside its textbook."""
+    batch = records // UPSERT_BATCHES
+    say(f"PostgreSQL: {records:,} records into {keys:,} keys, batches of {batch:,}")
+    seconds = compared(
+        {
+            "textbook": lambda: bench.textbook("good", batch, keys),
+            "product": lambda: bench.ours("good", batch, keys),
+        }
+    )
+    what = "JSON to PostgreSQL upsert, exactly-once, dead letters, balance"
+    yield against(what, records, seconds["product"], seconds["textbook"], "textbook", 1.5)
+
+
 def measure_decoders(records: int) -> Iterator[Result]:
     """A topic read and decoded, in each format, beside the same topic read."""
     for cost in measure_formats(records):
@@ -342,15 +358,21 @@ def main() -> None:
         folder = Path(made)
         append = render_to_run(folder, "bench-append")
         upsert = render_to_run(folder, "bench-upsert", write_mode="upsert", key_columns=["id"])
+        postgres = render_to_run(
+            folder, "bench-postgres", sink="postgres", write_mode="upsert", key_columns=["id"]
+        )
         results = [measure_copy(folder)]
         with append.support("broker").start_broker() as running:
             broker, keys = running.bootstrap_servers, options.records // 10
             for topic, bad_every in (("good", 0), ("bad", 100)):
                 produce(append, broker, topic, options.records, keys, bad_every)
+            os.environ["PIPELINE_JARS"] = str(append.jars)
             spark = append.module("spark").start_session("bench", master="local[*]")
             bench = Bench(spark, broker, folder, options.records, append, upsert, keys)
             results += measure_spark(bench)
-            spark.stop()
+            end_session(spark)
+            with PostgresBench(postgres, broker, folder, DDL) as database:
+                results += measure_postgres(database, options.records, keys)
             results += measure_decoders(options.records)
             if options.memory:
                 results += measure_memory(bench, options.memory)

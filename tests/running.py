@@ -63,6 +63,8 @@ class Repository:
             "kafka": {"bootstrap_servers": bootstrap_servers},
             "table": {"location": str(folder / "tables")},
         }
+        if "database" in changes:
+            del general["table"]["location"]
         for name, value in changes.items():
             section = general.get(name)
             general[name] = section | value if isinstance(section, dict) else value

@@ -31,6 +31,7 @@ QUESTIONS = ("value_format", "schema_registry", "sink", "write_mode", "delivery_
 WHOLE = [
     ("json", "none", "delta", "upsert", "exactly-once"),
     ("json", "none", "parquet", "append", "exactly-once"),
+    ("json", "none", "postgres", "upsert", "exactly-once"),
 ]
 """All of their tests run; as do those of the default answers, for another Spark."""
 DEEP = {

@@ -54,8 +54,8 @@ def connect(topic: Topic) -> Connection:
     except psycopg.OperationalError as error:
         raise NoAnswerError(
             f"No connection to the database {database.name} at {database.host}:{database.port} as "
-            f"{database.user}: {_line(error)}. Nothing was written. Check the section database of the "
-            f"settings, the variable {PASSWORD}, and that the server is up, then start again."
+            f"{database.user}: {_line(error)}. Nothing was written. Check the section database of "
+            f"the settings, the variable {PASSWORD}, and that the server is up, then start again."
         ) from None
 
 
