@@ -1,10 +1,4 @@
-"""The write: of each key the newest record wins, in the batch and against the Delta table.
-
-Newer is, of two records with the same key: the one with the later ``newest_by``, where the settings
-name such a column (a delete has none, so Kafka's timestamp stands for it); else, in one partition,
-the one with the higher offset; across partitions, where a key moved because the topic grew, the one
-with the later Kafka timestamp.
-"""
+"""The write: of each key the newest record wins, in the batch and against the Delta table."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -13,6 +7,7 @@ from . import table
 from .batch import Batch, Written
 from .commits import commit_of
 from .counting import every, observe
+from .newest import moment, newest
 from .settings import Topic
 
 
@@ -58,27 +53,6 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
     )
 
 
-def newest(rows: DataFrame, topic: Topic) -> DataFrame:
-    """The newest of *rows* for each key: same columns, each key once.
-
-    First within each partition, by offset, then among partitions, by Kafka's timestamp: one order
-    for both would not be one (a timestamp may run backwards within a partition).
-    """
-    keys = [table.quoted(name) for name in topic.table.key_columns]
-    moment = [_moment("", topic)] if topic.table.newest_by else []
-    row = F.struct("*").alias("row")
-    in_partition = F.struct(*moment, "_offset")
-    among_partitions = F.struct(*moment, "_timestamp", "_partition")
-    return (
-        rows.groupBy(*keys, "_partition")
-        .agg(F.max_by(row, in_partition).alias("row"))
-        .select("row.*")
-        .groupBy(*keys)
-        .agg(F.max_by(row, among_partitions).alias("row"))
-        .select("row.*")
-    )
-
-
 def _is_newer(topic: Topic) -> Column:
     by_offset = F.col("row._offset") > F.col("held._offset")
     by_time = F.struct("row._timestamp", "row._partition") > F.struct(
@@ -88,13 +62,8 @@ def _is_newer(topic: Topic) -> Column:
     by_coordinates = F.when(same_partition, by_offset).otherwise(by_time)
     if not topic.table.newest_by:
         return by_coordinates
-    ours, theirs = _moment("row.", topic), _moment("held.", topic)
+    ours, theirs = moment("row.", topic), moment("held.", topic)
     return (ours > theirs) | ((ours == theirs) & by_coordinates)
-
-
-def _moment(side: str, topic: Topic) -> Column:
-    own = F.col(f"{side}{table.quoted(str(topic.table.newest_by))}")
-    return F.coalesce(own, F.col(f"{side}_timestamp"))
 
 
 def _column(side: str, name: str) -> Column:

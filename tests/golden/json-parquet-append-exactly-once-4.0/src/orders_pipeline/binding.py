@@ -47,6 +47,8 @@ class _Present:
     checkpoint_id: str | None
     planned: int | None
     """The newest batch that the checkpoint has planned."""
+    committed: int | None
+    """The newest batch that the checkpoint counts as done."""
 
 
 def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -> Binding:
@@ -73,9 +75,13 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
         starting_offsets=topic.settings.kafka.starting_offsets,
     )
     if found:
-        # A batch that the checkpoint has lost is written again: under another identity, beside what
-        # the table has of it.
-        has_lost = present.table_id != found.table_id or _ahead(found, present)
+        # A batch that the table, or the checkpoint, has lost is written again: under another
+        # identity, beside what the table has of it.
+        has_lost = (
+            present.table_id != found.table_id
+            or _set_back(found, present)
+            or _ahead(found, present)
+        )
         begins_again = rebind and present.planned is None
         now = replace(
             now,
@@ -112,6 +118,7 @@ def _look(spark: SparkSession, topic: Topic, checkpoint: Checkpoint) -> _Present
         labels=table.newest_labels(spark, topic),
         checkpoint_id=checkpoint.identity(),
         planned=checkpoint.planned(),
+        committed=checkpoint.committed(),
     )
 
 
@@ -147,6 +154,15 @@ def _problem(found: Binding | None, topic: Topic, present: _Present) -> str | No
     replaced = _replaced(found, topic, present.topic_id, present.table_id)
     if replaced:
         return replaced
+    newest = _set_back(found, present)
+    if newest is not None:
+        return (
+            f"The table {topic.location} was set back: its newest batch is {newest['batch']}, up "
+            f"to the offsets {newest['ends']}, and {topic.checkpoint} counts batch "
+            f"{present.committed} as written. Nothing was written. Accept it with: run --rebind "
+            f"{topic.name}, then bring the rows back with: backfill {topic.name} --from-offsets "
+            f"'{json.dumps(newest['ends'])}'"
+        )
     ahead = _ahead(found, present)
     if ahead is not None:
         return (
@@ -185,15 +201,28 @@ def _replaced(found: Binding, topic: Topic, topic_id: str, table_id: str | None)
     return None
 
 
+def _set_back(found: Binding, present: _Present) -> dict[str, Any] | None:
+    """The label of the table's newest batch where the checkpoint has committed later ones."""
+    newest = _newest_label(found, present)
+    if newest is None or present.committed is None or newest["batch"] >= present.committed:
+        return None
+    return newest
+
+
 def _ahead(found: Binding, present: _Present) -> dict[str, Any] | None:
     """The label of a batch that the table has and the checkpoint never planned; None if none is."""
-    pipeline = f"{present.checkpoint_id}.{found.generation}"
-    labels = present.labels
-    newest = next((label for label in labels if label["pipeline"] == pipeline), None)
+    newest = _newest_label(found, present)
     planned = -1 if present.planned is None else present.planned
     if newest is None or newest["batch"] <= planned:
         return None
     return newest
+
+
+def _newest_label(found: Binding, present: _Present) -> dict[str, Any] | None:
+    """The label of the newest batch in the table that this checkpoint has written."""
+    pipeline = f"{present.checkpoint_id}.{found.generation}"
+    labels = present.labels
+    return next((label for label in labels if label["pipeline"] == pipeline), None)
 
 
 def _table_settings(topic: Topic) -> dict[str, Any]:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from orders_pipeline import kafka, streams, table
+from orders_pipeline import backfill, kafka, streams, table
 from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.errors import RefusedError
 
 from tests.support.pipeline import DDL, MakePipeline, Pipeline, event
+from tests.support.tables import back_up_table, drop_table, read_table
 from tests.support.topics import create_topic, delete_topic
 
 
@@ -67,7 +68,7 @@ def test_what_is_replaced_under_a_running_stream_is_refused_in_its_next_batch(
 
     def replace(*ignored: object) -> None:
         if replaced == "table":
-            shutil.rmtree(pipeline.topic.location)
+            drop_table(pipeline.topic)
         else:
             recreate_topic(pipeline)
 
@@ -127,8 +128,8 @@ def test_two_lost_checkpoints_are_bound_one_by_one_as_the_refusals_say(make: Mak
     run([two], '{"0": 1, "1": 0}')
 
     for topic, expected in ((one, ["a", "b", "c", "d"]), (two, ["a", "b"])):
-        held = table.read(pipeline.spark, pipeline.settings.topic_settings(topic))
-        assert sorted(row.id for row in held.collect()) == expected
+        held = read_table(pipeline.spark, pipeline.settings.topic_settings(topic))
+        assert sorted(row.id for row in held) == expected
 
 
 def test_replaced_table_is_refused(make: MakePipeline) -> None:
@@ -136,7 +137,7 @@ def test_replaced_table_is_refused(make: MakePipeline) -> None:
     pipeline = make()
     pipeline.send(event("a", 1))
     pipeline.drain()
-    shutil.rmtree(pipeline.topic.location)
+    drop_table(pipeline.topic)
     pipeline.send(event("b", 2))
 
     with pytest.raises(RefusedError, match="is gone since"):
@@ -144,6 +145,28 @@ def test_replaced_table_is_refused(make: MakePipeline) -> None:
 
     pipeline.drain(rebind=True)
     assert ids(pipeline) == ["b"]
+
+
+def test_table_that_was_set_back_is_refused(make: MakePipeline) -> None:
+    """A backup of it is put back, a batch older than the checkpoint. Expected: what to do."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    restore = back_up_table(pipeline.topic)
+    pipeline.send(event("b", 2))
+    pipeline.drain()
+    restore()
+    pipeline.send(event("c", 3))
+
+    with pytest.raises(RefusedError, match=r"batch is 0, .* counts batch 1") as refused:
+        pipeline.drain()
+
+    assert '--from-offsets \'{"0": 1, "1": 0}\'' in str(refused.value)
+    pipeline.drain(rebind=True)
+    pipeline.drain()
+    assert ids(pipeline) == ["a", "c"]
+    backfill.backfill(pipeline.spark, pipeline.topic, {0: 1, 1: 0}, {0: 2, 1: 0})
+    assert ids(pipeline) == ["a", "b", "c"]
 
 
 def test_checkpoint_that_was_set_back_is_refused(make: MakePipeline) -> None:

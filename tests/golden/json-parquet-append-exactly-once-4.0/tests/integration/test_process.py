@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from orders_pipeline import compaction, doctor
+from orders_pipeline import compaction, doctor, table
 from orders_pipeline.checkpoint import Checkpoint
 
 from tests.support.pipeline import MakePipeline, Pipeline, event
@@ -137,7 +137,7 @@ def test_doctor_finds_nothing_wrong_and_writes_nothing(
     """Looked at: a pipeline before its first run, and after it."""
     pipeline = make()
     assert doctor.examine(pipeline.spark, pipeline.settings)
-    assert not Path(pipeline.topic.location).exists()
+    assert not table.exists(pipeline.spark, pipeline.topic)
     pipeline.send(event("a", 1))
     pipeline.drain()
     assert doctor.examine(pipeline.spark, pipeline.settings)

@@ -3,7 +3,7 @@
     PipelineError
     ├── SettingsError         a setting is missing or wrong; nothing was started
     ├── RefusedError          going on would lose or repeat records; nothing was written
-    ├── NoAnswerError         the brokers or the schema registry did not answer; nothing was written
+    ├── NoAnswerError         the brokers or registry did not answer; nothing was written
     ├── BatchError            a batch failed and is not committed
     │   └── DeadLetterError   its rows may be in the table, its dead letters are not all stored
     └── BreakerTripped        too many records of a batch were rejected; it is complete
@@ -31,7 +31,7 @@ class RefusedError(PipelineError):
 
 
 class NoAnswerError(PipelineError):
-    """The brokers, or the schema registry, did not answer in time; nothing was written."""
+    """The brokers or registry did not answer in time; nothing was written."""
 
 
 class BatchError(PipelineError):

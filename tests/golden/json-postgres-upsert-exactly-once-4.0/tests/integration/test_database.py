@@ -1,0 +1,364 @@
+"""What PostgreSQL may do to a batch: refuse a row, lose the connection, let another writer in."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from pyspark.sql import Row
+
+from orders_pipeline import backfill, database, ledger, sink, table
+from orders_pipeline.batch import Batch, Refused
+from orders_pipeline.database import PASSWORD, Connection, connect, table_of
+from orders_pipeline.errors import BatchError, NoAnswerError, RefusedError
+from orders_pipeline.settings import Topic
+
+from tests.support.pipeline import DDL, MakePipeline, Pipeline, event
+from tests.support.tables import read_table
+from tests.support.topics import wait_until
+
+
+def execute(pipeline: Pipeline, statement: str) -> list[tuple[Any, ...]]:
+    """Runs a statement in which {} is the topic's table."""
+    with connect(pipeline.topic) as connection:
+        named = table_of(pipeline.topic).as_string()
+        done = connection.execute(statement.replace("{}", named).encode())
+        return done.fetchall() if done.description else []
+
+
+def ids(pipeline: Pipeline) -> list[str]:
+    return sorted(row.id for row in pipeline.rows())
+
+
+def refused(pipeline: Pipeline) -> dict[bytes | None, bytes | None]:
+    """The dead letters: key and message of those that the table refused."""
+    name = "__connect.errors.exception."
+    return {
+        letter.key: letter.headers[name + "message"]
+        for letter in pipeline.letters()
+        if letter.headers[name + "class.name"] == b"refused"
+    }
+
+
+def test_row_with_a_nul_character_alone_is_refused(make: MakePipeline) -> None:
+    """Sent: a NUL in a text, in the key column, in an array; and two good records."""
+    pipeline = make()
+    pipeline.write_schema(f"{DDL}, tags ARRAY<STRING>")
+    pipeline.send(
+        event("a", 1, tags=["x"]),
+        event("text", 2, note="a\0b", tags=["x"]),
+        (b"key", {"id": "k\0y", "amount": 3, "tags": ["x"]}, [], 0),
+        event("array", 4, tags=["x", "\0"]),
+        event("b", 5, tags=["y", "z"], partition=1),
+    )
+
+    pipeline.drain()
+
+    assert ids(pipeline) == ["a", "b"]
+    assert {row.id: row.tags for row in pipeline.rows()} == {"a": ["x"], "b": ["y", "z"]}
+    assert set(refused(pipeline)) == {b"text", b"key", b"array"}
+    [balance] = pipeline.balances
+    assert balance.holds
+    assert balance.dead_lettered == 3
+
+
+def test_row_that_breaks_a_constraint_alone_is_refused_and_comes_back(make: MakePipeline) -> None:
+    """The table says amount < 100. Sent: 200 among others. Then the constraint goes: replay."""
+    pipeline = make()
+    pipeline.send(event("first", 1))
+    pipeline.drain()
+    execute(pipeline, "ALTER TABLE {} ADD CONSTRAINT small CHECK (amount < 100)")
+    pipeline.send(*(event(f"k{n}", n) for n in range(5)), event("large", 200), event("last", 6))
+
+    pipeline.drain()
+
+    assert ids(pipeline) == ["first", *(f"k{n}" for n in range(5)), "last"]
+    assert refused(pipeline) == {b"large": b"CheckViolation of small"}
+    execute(pipeline, "ALTER TABLE {} DROP CONSTRAINT small")
+    for _ in range(2):
+        backfill.replay(pipeline.spark, pipeline.topic, reason="refused", since_ms=0)
+    assert ids(pipeline) == sorted(["first", *(f"k{n}" for n in range(5)), "large", "last"])
+    assert all(balance.holds for balance in pipeline.balances)
+
+
+def test_older_record_of_a_key_counts_when_its_newest_is_refused(make: MakePipeline) -> None:
+    """The table says amount < 100. Sent: 1, then 200 for the same key, in one batch."""
+    pipeline = make()
+    pipeline.send(event("other", 1))
+    pipeline.drain()
+    execute(pipeline, "ALTER TABLE {} ADD CHECK (amount < 100)")
+    pipeline.send(event("k", 1), event("k", 200))
+
+    pipeline.drain()
+
+    assert {row.id: row.amount for row in pipeline.rows()} == {"other": 1, "k": 1}
+    assert set(refused(pipeline)) == {b"k"}
+    assert pipeline.balances[-1].holds
+
+
+def test_deadlock_with_another_writer_is_tried_again(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another transaction has b and wants a, while the batch has a and wants b."""
+    pipeline = make()
+    pipeline.send(event("a", 1), event("b", 1))
+    pipeline.drain()
+    pipeline.send(event("a", 2), event("b", 2))
+    victims: list[str] = []
+
+    def write_the_other_way_round() -> None:
+        with connect(pipeline.topic) as connection, connection.transaction():
+            connection.execute("SET LOCAL deadlock_timeout = '1h'")  # so the batch is the victim
+            change = sql.SQL("UPDATE {} SET note = 'x' WHERE id = {}")
+            connection.execute(change.format(table_of(pipeline.topic), "b"))
+            holds.set()
+            blocked = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            wait_until(lambda: bool(execute(pipeline, blocked)), 60, "the batch waits for b")
+            connection.execute(change.format(table_of(pipeline.topic), "a"))
+
+    passes_by = database.passes_by
+
+    def note_and_ask(error: psycopg.Error) -> bool:
+        victims.append(type(error).__name__)
+        return passes_by(error)
+
+    monkeypatch.setattr(database, "passes_by", note_and_ask)
+    holds = threading.Event()
+    other = threading.Thread(target=write_the_other_way_round)
+    other.start()
+    assert holds.wait(60)
+    pipeline.drain()
+    other.join(60)
+
+    assert victims == ["DeadlockDetected"]
+    assert {row.id: row.amount for row in pipeline.rows()} == {"a": 2, "b": 2}
+
+
+def test_table_without_a_unique_key_is_refused(make: MakePipeline) -> None:
+    pipeline = make()
+    execute(pipeline, "CREATE TABLE {} (id text, amount integer)")
+
+    with pytest.raises(RefusedError, match=r"no unique index .* ADD UNIQUE \(\"id\"\)"):
+        pipeline.drain()
+
+
+def test_batch_stops_when_the_table_refuses_all_of_it(make: MakePipeline) -> None:
+    """Sent: 150 records; the table wants a column that none has, then a range that none is in."""
+    pipeline = make()
+    pipeline.send(event("first", 1))
+    pipeline.drain()
+    pipeline.send(*(event(f"k{n}", n) for n in range(150)))
+
+    execute(pipeline, "ALTER TABLE {} ADD COLUMN owner text NOT NULL DEFAULT 'x'")
+    with pytest.MonkeyPatch.context() as patch:
+        # While it runs, as a start would find it.
+        prepare = table.prepare
+
+        def prepare_and_alter(*arguments: Any) -> None:
+            prepare(*arguments)
+            execute(pipeline, "ALTER TABLE {} ALTER COLUMN owner DROP DEFAULT")
+
+        patch.setattr(table, "prepare", prepare_and_alter)
+        with pytest.raises(BatchError, match="wants a value in owner"):
+            pipeline.drain()
+    execute(pipeline, "ALTER TABLE {} DROP COLUMN owner, ADD CHECK (amount = 1) NOT VALID")
+    with pytest.raises(BatchError, match="more than 100 of a batch"):
+        pipeline.drain()
+
+    assert ids(pipeline) == ["first"]
+    assert [balance.dead_lettered for balance in pipeline.balances] == [0]
+
+
+def test_connection_that_is_lost_before_the_commit_costs_nothing(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server ends the session of a batch, once, when all but its commit is done."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    note = ledger.note
+    lost: list[int] = []
+
+    def lose(
+        connection: Connection, batch: Batch, topic: Topic, refused: list[Refused], name: str
+    ) -> None:
+        note(connection, batch, topic, refused, name)
+        if not lost:
+            lost.append(connection.info.backend_pid)
+            execute(pipeline, f"SELECT pg_terminate_backend({lost[0]})")
+
+    monkeypatch.setattr(ledger, "note", lose)
+    pipeline.drain()
+
+    assert lost
+    assert ids(pipeline) == ["a"]
+    assert pipeline.balances[-1].holds
+
+
+def test_commit_that_is_not_heard_of_is_not_repeated(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection ends right after a batch's commit, once. Expected: its rows once."""
+    pipeline = make()
+    pipeline.send(event("a", 1), event("b", 2))
+    note, transaction = ledger.note, psycopg.Connection.transaction
+    noted: list[str] = []
+    lost: list[str] = []
+
+    def note_and_tell(*arguments: Any) -> None:
+        note(*arguments)
+        noted.append("a batch")
+
+    @contextmanager
+    def commit_and_lose(*arguments: Any, **named: Any) -> Iterator[Any]:
+        with transaction(*arguments, **named) as began:
+            yield began
+        if noted and not lost:
+            lost.append("the connection")
+            raise psycopg.OperationalError("the connection is lost")
+
+    monkeypatch.setattr(ledger, "note", note_and_tell)
+    monkeypatch.setattr(psycopg.Connection, "transaction", commit_and_lose)
+    pipeline.drain()
+
+    assert lost
+    assert len(noted) == 1
+    assert ids(pipeline) == ["a", "b"]
+    assert pipeline.balances[-1].written == 2
+
+
+def test_process_that_another_has_replaced_writes_nothing_more(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a batch is written, another process starts on the same table."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    lock = ledger.lock
+
+    def take_over_and_lock(connection: Connection, topic: Topic) -> None:
+        with pytest.MonkeyPatch.context() as patch, connect(topic) as theirs:
+            patch.setattr(ledger, "WRITER", "another")
+            ledger.take_over(theirs, topic)
+        lock(connection, topic)
+
+    monkeypatch.setattr(ledger, "lock", take_over_and_lock)
+    with pytest.raises(RefusedError, match="Another process writes"):
+        pipeline.drain()
+
+    assert ids(pipeline) == []
+
+
+def test_privilege_that_was_taken_away_stops_the_stream(make: MakePipeline) -> None:
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    execute(pipeline, "DROP ROLE IF EXISTS ingesting")
+    execute(pipeline, "CREATE ROLE ingesting LOGIN PASSWORD 'x'")
+    execute(pipeline, "GRANT CREATE, USAGE ON SCHEMA public TO ingesting")
+    execute(pipeline, "GRANT ALL ON ALL TABLES IN SCHEMA public TO ingesting")
+    own = pipeline.settings.database.model_copy(update={"user": "ingesting"})
+    pipeline.settings = pipeline.settings.model_copy(update={"database": own})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(PASSWORD, "x")
+        pipeline.drain()
+        execute(pipeline, "REVOKE INSERT ON {} FROM ingesting")
+        pipeline.send(event("b", 2))
+
+        with pytest.raises(BatchError, match=r"permission denied .* Nothing of the batch"):
+            pipeline.drain()
+
+        assert ids(pipeline) == ["a"]
+        execute(pipeline, "GRANT INSERT ON {} TO ingesting")
+        pipeline.drain()
+        assert ids(pipeline) == ["a", "b"]
+
+
+def test_database_that_is_down_stops_the_start(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Expected: a sentence with the address, without the password."""
+    monkeypatch.setattr(database, "ATTEMPTS", 2)
+    monkeypatch.setenv(PASSWORD, "a-secret")
+    pipeline = make(database={"port": 1})
+
+    with pytest.raises(NoAnswerError, match=r"(?s)at \S+:1 as postgres.*Nothing was") as failed:
+        pipeline.drain()
+
+    assert "a-secret" not in str(failed.value)
+
+
+def test_columns_of_every_type_arrive_as_they_are(make: MakePipeline) -> None:
+    """Written: a row of each type, reserved words among the names; and one of nulls."""
+    pipeline = make()
+    shape = """
+        id STRING, `order` BOOLEAN, `user` TINYINT, `select` SMALLINT, `Int` INT, long BIGINT,
+        float FLOAT, double DOUBLE, exact DECIMAL(38, 18), bytes BINARY, day DATE,
+        moment TIMESTAMP, local TIMESTAMP_NTZ, `a "quote" %` STRING, numbers ARRAY<BIGINT>,
+        texts ARRAY<STRING>, moments ARRAY<TIMESTAMP>, blobs ARRAY<BINARY>,
+        nested STRUCT<a: INT, b: STRING>, map MAP<STRING, DOUBLE>, deep ARRAY<ARRAY<INT>>,
+        _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP
+    """
+    moment = datetime(2024, 2, 29, 23, 59, 59, 123456)
+    text = "q\"uo'te,\n\\.\n\\N\t\r\n ü"
+    values: list[Any] = ["a", True, -128, -32768, -(2**31), -(2**63), 1.5, -0.1]
+    values += [Decimal("-0.000000000000000001"), b"\0\xff", date(1, 1, 1), moment, moment, text]
+    values += [[1, None, -3], ["", None, text], [moment], [b"\0"], Row(a=None, b=text)]
+    values += [{"k": 2.5}, [[1], []], "t", 0, 0, moment]
+    nulls = ["b", *([None] * 20), "t", 0, 1, moment]
+    rows = pipeline.spark.createDataFrame([tuple(values), tuple(nulls)], shape)
+    table.prepare(pipeline.spark, pipeline.topic, rows.schema)
+    marked = rows.selectExpr("*", "false AS _deleted")
+    assert sink.fill(marked, pipeline.topic).written == 2
+
+    found, empty = read_table(pipeline.spark, pipeline.topic)
+
+    aware = moment.replace(tzinfo=UTC)
+    values[11], values[16], values[-1] = aware, [aware], aware
+    values[18] = {"a": None, "b": text}
+    assert list(found) == values
+    assert list(empty) == [*nulls[:-1], aware]
+
+
+@pytest.mark.parametrize(
+    ("columns", "outcome"),
+    [
+        ("id varchar(3) PRIMARY KEY, amount bigint, note jsonb", None),
+        ("id text PRIMARY KEY, amount smallint", "amount .* is smallint; the pipeline has integer"),
+        ("id text PRIMARY KEY, owner text NOT NULL", r"wants a value in \['owner'\]"),
+    ],
+)
+def test_table_that_was_there_is_checked_column_by_column(
+    make: MakePipeline, columns: str, outcome: str | None
+) -> None:
+    """Sent: a note that is JSON, one that is none, an id that is too long for the first table."""
+    pipeline = make()
+    execute(pipeline, "CREATE TABLE {} (" + columns + ")")
+    pipeline.send(event("a", 1, note='{"x": 1}'), event("b", 2, note="{"), event("long", 3))
+
+    if outcome:
+        with pytest.raises(RefusedError, match=outcome):
+            pipeline.drain()
+        return
+    pipeline.drain()
+
+    assert [(row.id, row.note) for row in pipeline.rows()] == [("a", {"x": 1})]
+    assert set(refused(pipeline)) == {b"b", b"long"}
+
+
+def test_nothing_is_left_beside_the_tables(make: MakePipeline) -> None:
+    """A process died while it copied. Expected: after the next batch, no staging table is left."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    with connect(pipeline.topic) as connection:
+        left = f"_ingest_{table.oid(connection, pipeline.topic)}_1_x"
+    execute(pipeline, f'CREATE TABLE "{left}" ()')
+    pipeline.send(event("b", 2))
+
+    pipeline.drain()
+
+    names = [name for (name,) in execute(pipeline, "SELECT tablename FROM pg_tables")]
+    assert [name for name in names if name.startswith(left.removesuffix("1_x"))] == []
