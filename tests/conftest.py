@@ -27,6 +27,23 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: takes minutes, so it begins early")
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Shows a line for each variant whose own tests were run: which, how long, what came of it."""
+    lines = []
+    for outcome in ("passed", "failed", "error"):
+        for report in terminalreporter.getreports(outcome):
+            found = dict(report.user_properties)
+            if "variant" in found and report.when == "call":
+                lines.append(
+                    (found["variant"], found.get("ran", "FAILED"), f"{report.duration:.0f} s")
+                )
+    if lines:
+        terminalreporter.section("the variants that were run")
+        width = max(len(str(line[0])) for line in lines)
+        for variant, ran, seconds in sorted(lines):
+            terminalreporter.write_line(f"{variant:<{width}}  {seconds:>6}  {ran}")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keeps a file's tests in one process, since they share what was rendered and a broker.
 

@@ -10,7 +10,7 @@ than the one installed here runs in an environment of its own, by ``make test``,
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,10 @@ DECODING = (
 )
 
 
+KEPT = 2
+Record = Callable[[str, object], None]
+
+
 def decoder_and_guarantee(answers: dict[str, Any]) -> tuple[str, ...]:
     return tuple(answers[question] for question in QUESTIONS)
 
@@ -67,6 +71,13 @@ def chosen(answers: dict[str, Any]) -> str:
     return ONCE if answers["write_mode"] == "append" else f"{CRASHES} or null_value or delete_names"
 
 
+BY_JARS = sorted(
+    (answers for answers in RUN_HERE if decoder_and_guarantee(answers) not in WHOLE),
+    key=lambda answers: (answers["sink"] == DEFAULT_SINK, answers["value_format"] == "avro"),
+)
+"""Variants with the same jars stand together."""
+
+
 def summary(printed: str) -> str:
     """The line in which pytest says how many tests passed; none may be skipped."""
     lines = [line for line in printed.splitlines() if re.search(r"\d+ passed", line)]
@@ -76,7 +87,11 @@ def summary(printed: str) -> str:
 
 
 class SharedProcesses:
-    """The processes that variants share: one for each set of jars, all with the same broker."""
+    """The processes that variants share: one for each set of jars, all with the same broker.
+
+    Variants come sorted by their jars, so those of the last two sets are enough; more would not fit
+    into memory.
+    """
 
     def __init__(self, folder: Path, until_closed: ExitStack) -> None:
         self._folder = folder
@@ -90,18 +105,26 @@ class SharedProcesses:
             starting = repository.support("broker").start_broker()
             self._broker = self._until_closed.enter_context(starting)
         if repository.jars not in self._processes:
+            if len(self._processes) == KEPT:
+                self._processes.pop(next(iter(self._processes))).close()
             log = self._folder / f"{repository.jars.name}.log"
             options = shared_classes.jvm_options()
             process = OwnTests(repository.jars, self._broker.bootstrap_servers, log, options)
-            self._until_closed.callback(process.close)
             self._processes[repository.jars] = process
         return self._processes[repository.jars]
+
+    def close(self) -> None:
+        """Ends those that still run."""
+        for process in self._processes.values():
+            process.close()
 
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedProcesses]:
     with ExitStack() as until_closed:
-        yield SharedProcesses(tmp_path_factory.mktemp("shared"), until_closed)
+        processes = SharedProcesses(tmp_path_factory.mktemp("shared"), until_closed)
+        until_closed.callback(processes.close)
+        yield processes
 
 
 @pytest.mark.long
@@ -109,33 +132,40 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedProcesses
 @pytest.mark.parametrize(
     "answers", [v for v in RUN_HERE if decoder_and_guarantee(v) in WHOLE], ids=name_of
 )
-def test_all_own_tests_pass(answers: dict[str, Any], tmp_path: Path) -> None:
+def test_all_own_tests_pass(
+    answers: dict[str, Any], tmp_path: Path, record_property: Record
+) -> None:
     """Run: every test of the rendered repository. Expected: all pass, none is skipped."""
+    record_property("variant", name_of(answers))
     repository = render_to_run(tmp_path, "variant", **answers)
     printed = run_own_tests(repository.path, "tests")
-    print(name_of(answers), summary(printed))
+    record_property("ran", summary(printed))
 
 
 @pytest.mark.spread
-@pytest.mark.parametrize(
-    "answers", [v for v in RUN_HERE if decoder_and_guarantee(v) not in WHOLE], ids=name_of
-)
-def test_guarantee_holds(answers: dict[str, Any], tmp_path: Path, shared: SharedProcesses) -> None:
+@pytest.mark.parametrize("answers", BY_JARS, ids=name_of)
+def test_guarantee_holds(
+    answers: dict[str, Any], tmp_path: Path, shared: SharedProcesses, record_property: Record
+) -> None:
     """Run: the story once through and the crashes. Expected: all pass, none is skipped."""
+    record_property("variant", name_of(answers))
     repository = render_to_run(tmp_path, "variant", **answers)
     printed = shared.of(repository).run(repository.path, "tests", "-k", chosen(answers))
-    print(name_of(answers), summary(printed))
+    record_property("ran", summary(printed))
 
 
 @pytest.mark.long
 @pytest.mark.spread
 @pytest.mark.parametrize("version", OTHERS)
-def test_make_test_passes_as_a_user_runs_it(version: str, tmp_path: Path) -> None:
+def test_make_test_passes_as_a_user_runs_it(
+    version: str, tmp_path: Path, record_property: Record
+) -> None:
     """Run: make test, nothing before it, for a Spark that is not installed here."""
+    record_property("variant", f"the default answers, Spark {version}")
     repository = render(tmp_path / "variant", spark_version=version)
     run(["git", "init", "--quiet"], repository)
     printed = run(["make", "test"], repository)
-    print(version, summary(printed))
+    record_property("ran", summary(printed))
 
 
 @pytest.mark.spread
