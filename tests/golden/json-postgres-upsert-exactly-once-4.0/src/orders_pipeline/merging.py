@@ -90,13 +90,13 @@ def _merge_without(
             connect(topic) as connection,
             staged(choose(accepted), topic, connection) as staging,
         ):
+            received = int(counts.get["received"])
             try:
                 with connection.transaction():
                     ledger.lock(connection, topic)
                     if done and ledger.is_noted(connection, topic, transaction):
                         return done[-1]  # of an earlier attempt, whose commit was not heard of
                     written, deleted = apply(connection, topic, staging, EVERY)
-                    received = int(counts.get["received"])
                     done.append(
                         Written(
                             received=received + len(refused),

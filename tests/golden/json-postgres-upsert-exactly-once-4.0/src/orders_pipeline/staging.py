@@ -6,6 +6,7 @@ PostgreSQL text holds, ends a COPY.
 """
 
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -69,8 +70,9 @@ def staged(rows: DataFrame, topic: Topic, connection: Connection) -> Iterator[St
     connection.execute(sql.SQL("CREATE UNLOGGED TABLE {} ({})").format(name, definitions))
     try:
         copied = _copy(rows, topic, name, columns)
-        held = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(name)).fetchone()
-        if held != (copied,):
+        count = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(name))
+        [held] = count.fetchone() or [0]
+        if held != copied:
             raise BatchError(
                 f"Of a batch of {topic.name}, {copied} rows were sent and {held} have arrived, as "
                 "when Spark runs a task twice. Nothing was written. Start again."
@@ -142,6 +144,7 @@ def _copier(
                     count += batch.num_rows
         except psycopg.Error as error:
             state, problem = error.sqlstate, type(error).__name__
+            deque(batches, maxlen=0)  # records are counted as they pass: all of them have to
         done = {"rows": [count], "state": [state], "problem": [problem]}
         shape = pa.schema([("rows", pa.int64()), ("state", pa.string()), ("problem", pa.string())])
         yield pa.RecordBatch.from_pydict(done, shape)

@@ -43,8 +43,8 @@ def demo() -> int:
         for topic in topics:
             rows = read_table(spark, topic)
             print(f"\nThe table {topic.location}: {len(rows)} rows, of which the first are")
-            for row in rows[:5]:
-                print("  " + "  ".join(f"{value!s:.24}" for value in row))
+            for line in [*(tuple(row.asDict()) for row in rows[:1]), *rows[:5]]:
+                print("  " + " ".join(f"{value!s:<24.24}" for value in line).rstrip())
             _show_letters(broker.bootstrap_servers, topic)
         spark.stop()
     return code
