@@ -2,6 +2,7 @@
 
 import pytest
 
+from orders_pipeline import doctor
 from orders_pipeline.errors import RefusedError
 
 from scripts.compile_protos import compile_proto
@@ -46,7 +47,7 @@ def test_delete_names_its_row_by_a_bare_key_when_the_settings_say_so(
 
     assert [row.id for row in pipeline.rows()] == ["b"]
     [letter] = pipeline.letters()
-    assert letter.headers["__connect.errors.exception.class.name"] == b"undecodable"
+    assert letter.headers["__connect.errors.exception.class.name"] == b"framed"
 
 
 @pytest.mark.parametrize("key_format", KEY_FORMATS)
@@ -57,6 +58,24 @@ def test_start_is_refused_and_names_the_setting_when_no_key_is_registered(
     pipeline = make_keyed(make, key_format, framed=True)
     with pytest.raises(RefusedError, match=r"-key'.*table\.key_framed = false"):
         pipeline.drain()
+
+
+def test_doctor_has_a_line_for_keys_and_says_once_what_is_wrong_with_them(
+    make: MakePipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Looked at: before and after a producer has registered a schema of the topic's keys."""
+    pipeline = make_keyed(make, "json", framed=True)
+    pipeline.send(event("a", 1))
+    assert not doctor.examine(pipeline.spark, pipeline.settings)
+    said = capsys.readouterr().out
+    assert "ok    schema registry: " in said
+    assert "FAIL  keys: The schema registry at " in said
+    assert said.count(f"has no subject '{pipeline.topic.name}-key'") == 1
+    assert "FAIL  columns: see keys, above" in said
+
+    encode_key(pipeline.topic, {"id": "a"})
+    assert doctor.examine(pipeline.spark, pipeline.settings)
+    assert f"ok    keys: json, {pipeline.topic.name}-key, newest id " in capsys.readouterr().out
 
 
 def make_keyed(make: MakePipeline, key_format: str, framed: bool) -> Pipeline:
