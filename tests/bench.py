@@ -235,8 +235,8 @@ def measure_postgres(bench: PostgresBench, records: int, keys: int) -> Iterator[
 def measure_decoders(records: int) -> Iterator[Result]:
     """A topic read and decoded, in each format, beside the same topic read."""
     for cost in measure_formats(records):
-        what = f"{cost.value_format}, {cost.schema_registry} registry, to no table"
-        say(f"{what}: {cost.value_bytes:.0f} bytes a value")
+        source = f"{cost.value_format}, {cost.schema_registry} registry"
+        what = f"{source}, {cost.value_bytes:.0f} bytes a value, to no table"
         line = against(what, records, cost.decoded_s, cost.raw_s, "a read alone", 0)
         reach = REACH.get(cost.value_format)
         yield line._replace(reach=f"{reach:g} x" if reach else "")

@@ -218,6 +218,17 @@ def every_expected(value: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def test_samples_made_from_a_schema_are_records_of_it(make):
+    """What ``make demo`` and the tests of a repository send, whatever schema is put in."""
+    in_bytes = ("fixed_uuid", logical("fixed", "uuid", name="FixedUuid", size=16))
+    schema = {**EVERY_TYPE, "fields": [*EVERY_TYPE["fields"], *record(in_bytes)["fields"]]}
+    pipeline = make(schema)
+    sample = pipeline.repository.support("samples").sample
+    chance = random.Random(0)
+    values = [encoded(schema, sample(pipeline.fields(), chance, n)) for n in range(200)]
+    assert pipeline.verdicts(*values) == [None] * 200
+
+
 def test_values_are_those_that_fastavro_wrote(make):
     os.environ["TZ"] = "UTC"
     __import__("time").tzset()

@@ -280,7 +280,7 @@ def test_key_is_framed_or_bare_as_the_settings_say_where_there_is_a_registry(mak
     keys = [framed(2, good), good, framed(3, good), framed(2, good + b"x"), framed(2, b""), None]
     outcomes = {
         True: [(1,), "not_framed", "unknown_schema", "undecodable", "undecodable", "null_key"],
-        False: ["undecodable", (1,), *["undecodable"] * 3, "null_key"],
+        False: ["framed", (1,), *["framed"] * 3, "null_key"],
     }
     for is_framed, expected in outcomes.items():
         table = {"key_columns": ["k0"], "key_format": key_format, "key_framed": is_framed}
@@ -302,6 +302,16 @@ def test_key_that_is_framed_has_a_reason_of_its_own_where_there_is_no_registry(m
         "undecodable",
         None,
     ]
+
+
+@pytest.mark.parametrize("registry", ["none", "confluent"])
+def test_text_that_begins_as_a_frame_has_a_reason_of_its_own(make, registry):
+    schema = record(("k0", "string"), ("note", ["null", "string"]))
+    pipeline = make(schema, registry, "upsert", key_columns=["k0"], key_format="string")
+    if registry == "confluent":
+        pipeline.register({1: schema})
+    rows = pipeline.decode([(key, None) for key in (framed(2, b"a"), b"\0\0\0\0", b"a")])
+    assert [row["rejected"] and row["rejected"]["reason"] for row in rows] == ["framed", None, None]
 
 
 def test_avro_key_may_be_no_record(make):

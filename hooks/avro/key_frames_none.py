@@ -5,15 +5,15 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from .avro_wire import frame_fault, make_reader
+from .avro_bare import framed_fault, make_bare_reader
 from .settings import Topic
 
 
 def make_avro_reader(
     spark: SparkSession, topic: Topic, schema: str, kind: StructType
 ) -> Callable[[DataFrame, Column], DataFrame]:
-    """What reads a column of keys in Avro: see ``avro_wire.make_reader``."""
-    return make_reader(spark, topic, "key", schema, kind)
+    """What reads a column of keys in Avro: see ``avro_bare.make_bare_reader``."""
+    return make_bare_reader(spark, "key", schema, kind)
 
 
 def make_unframer(topic: Topic) -> Callable[[Column], tuple[Column, Column]]:
@@ -21,4 +21,4 @@ def make_unframer(topic: Topic) -> Callable[[Column], tuple[Column, Column]]:
 
     No JSON starts with a zero byte, so a key that does is framed.
     """
-    return lambda key: (key, frame_fault(key))
+    return lambda key: (key, framed_fault(key))

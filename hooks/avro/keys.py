@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
 from .avro import NO_RECORD, field_of, verdict
+from .avro_bare import framed_fault
 from .avro_key_frames import make_avro_reader, make_unframer
 from .errors import SettingsError
 from .key_texts import check_kind, json_fault, json_text, parsed_json, text_fault, text_value
@@ -52,8 +53,9 @@ def _string_reader(field: StructField) -> Callable[[DataFrame, Column], DataFram
     def add_key(records: DataFrame, key: Column) -> DataFrame:
         text = key.cast("string")
         columns = F.struct(text_value(text, field.dataType).alias(field.name))
+        # A text with such a start is nobody's, so it is what a registry's serializer wrote.
         fault = _not_utf8(text).otherwise(text_fault(text, field, "the key"))
-        return _added(records, key, columns, fault)
+        return _added(records, key, columns, F.coalesce(framed_fault(key), fault))
 
     return add_key
 

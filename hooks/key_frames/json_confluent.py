@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Collection
 from functools import partial
+from typing import Literal
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from .bare import refuse_framed
 from .decode import Decoded
 from .framing import make_framed_decoder
 from .keys import key_columns, make_key_decoder
@@ -24,9 +26,15 @@ def key_decoder(topic: Topic, fields: StructType) -> Callable[[], Callable[[pa.A
     table, columns = topic.table, key_columns(topic, fields)
     if table.key_format == "json" and table.key_framed:
         return partial(_make_framed, columns, sorted(writer_schemas(topic, "JSON", "key")))
-    return partial(make_key_decoder, columns, table.key_format)
+    return partial(_make_bare, columns, table.key_format)
 
 
 def _make_framed(columns: pa.Schema, ids: Collection[int]) -> Callable[[pa.Array], Decoded]:
     decode = make_key_decoder(columns, "json")
     return make_framed_decoder(lambda keys, _: decode(keys), ids)
+
+
+def _make_bare(
+    columns: pa.Schema, key_format: Literal["string", "json"]
+) -> Callable[[pa.Array], Decoded]:
+    return refuse_framed(make_key_decoder(columns, key_format))

@@ -6,6 +6,7 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from .bare import refuse_framed
 from .decode import Decoded, make_decoder
 from .framing import make_framed_decoder
 from .keys import key_message, make_key_decoder, text_decoder
@@ -35,13 +36,17 @@ def _maker(topic: Topic, fields: StructType) -> MakeDecoder:
         message = key_message(topic, fields)
         if table.key_framed:
             return decoder_of(topic, "key", message, "ignore")
-        return partial(make_decoder, *message, "ignore")
+        return partial(_make_bare, partial(make_decoder, *message, "ignore"))
     make = text_decoder(topic, fields)
     if table.key_format == "json" and table.key_framed:
         return partial(_make_framed, make, sorted(writer_schemas(topic, "JSON", "key")))
-    return make
+    return partial(_make_bare, make)
 
 
 def _make_framed(make: MakeDecoder, ids: Collection[int]) -> Callable[[pa.Array], Decoded]:
     decode = make()
     return make_framed_decoder(lambda keys, _: decode(keys), ids)
+
+
+def _make_bare(make: MakeDecoder) -> Callable[[pa.Array], Decoded]:
+    return refuse_framed(make())

@@ -6,8 +6,8 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from .bare import refuse_framed
 from .decode import Decoded
-from .framing import refuse_framed
 from .keys import key_message, make_key_decoder, text_decoder
 from .settings import Topic
 from .values import decoder_of
@@ -19,17 +19,14 @@ def key_decoder(topic: Topic, fields: StructType) -> Callable[[], Callable[[pa.A
     Raises:
         SettingsError: a key of this format cannot hold the key columns.
     """
-    key_format = topic.table.key_format
-    if key_format == "protobuf":
+    if topic.table.key_format == "protobuf":
         make_decoder = decoder_of(key_message(topic, fields), "ignore")
     else:
-        make_decoder = text_decoder(topic, fields)
-    if key_format == "json":
-        make_decoder = partial(_make_refusing, make_decoder)
+        make_decoder = partial(_make_bare, text_decoder(topic, fields))
     return partial(make_key_decoder, make_decoder, topic.table.key_columns)
 
 
-def _make_refusing(
+def _make_bare(
     make_decoder: Callable[[], Callable[[pa.Array], Decoded]],
 ) -> Callable[[pa.Array], Decoded]:
     return refuse_framed(make_decoder())

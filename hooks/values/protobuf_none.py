@@ -7,8 +7,8 @@ from typing import Literal
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from .bare import refuse_framed
 from .decode import Decoded, make_decoder
-from .framing import refuse_framed
 from .protobuf_files import Compiled
 from .schema import compiled_schema
 from .settings import Topic

@@ -6,10 +6,9 @@ The setting ``table.key_framed`` says which.
 from collections.abc import Callable
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from .avro_bare import make_bare_reader
+from .avro_bare import framed_fault, make_bare_reader
 from .avro_wire import frame_fault, make_reader, nth_schema, payload
 from .registry import writer_schemas
 from .settings import Topic
@@ -35,6 +34,6 @@ def make_unframer(topic: Topic) -> Callable[[Column], tuple[Column, Column]]:
         RefusedError, NoAnswerError, SettingsError: see ``registry.writer_schemas``.
     """
     if not topic.table.key_framed:
-        return lambda key: (key, F.lit(None))
+        return lambda key: (key, framed_fault(key))
     ids = sorted(writer_schemas(topic, "JSON", "key"))
     return lambda key: (payload(key), frame_fault(key, nth_schema(key, ids)))

@@ -12,6 +12,9 @@ class Reason(StrEnum):
     UNDECODABLE = "undecodable"
     """Not the format: empty, cut off, not UTF-8. Look at the producer."""
 
+    FRAMED = "framed"
+    """Its key bears a schema registry's header, and the settings say that keys are bare."""
+
     NOT_FRAMED = "not_framed"
     """It bears no schema registry's header, and this pipeline was made for values with one."""
 

@@ -1,19 +1,23 @@
 """A topic's schema that changes in the registry: what is not read, taken up or cannot be read."""
 
 import json
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from prometheus_client import REGISTRY
 
-from orders_pipeline import binding, compatibility, doctor, new_fields, streams
+from orders_pipeline import binding, compatibility, doctor, new_fields, streams, table
 from orders_pipeline.errors import RefusedError
 from orders_pipeline.pipeline import ingest
 from orders_pipeline.settings import KafkaSettings, RegistrySettings, Topic
 
 from tests.support.pipeline import DDL, MakePipeline, Pipeline, event
 from tests.support.records import encode
+from tests.support.topics import wait_until
 
 
 def register(topic: Topic, schema: object) -> None:
@@ -108,7 +112,9 @@ def test_check_of_the_schemas_fails_when_no_registry_answers(
     nobody = {"registry": RegistrySettings(url="http://localhost:1", timeout_s=1)}
     settings = pipeline.settings.model_copy(update=nobody)
     assert not doctor.examine(pipeline.spark, settings, schemas_only=True)
-    assert "FAIL  compatibility: No answer" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "FAIL  schema registry: No answer" in said
+    assert "FAIL  compatibility: see schema registry, above" in said
 
 
 # --- new fields, taken up
@@ -161,6 +167,44 @@ def test_new_field_becomes_a_column_between_two_batches(
     assert doctor.examine(widening.spark, widening.settings)
     assert f"taken up; put them into {widening.topic.schema_path}" in capsys.readouterr().out
     assert taken_up.name == "since_2"
+
+
+def test_new_field_of_one_topic_is_taken_up_while_both_go_on(make: MakePipeline) -> None:
+    """Running: two topics, with a batch a second. New: a field of the first one's records."""
+    names = [f"{name}-{uuid.uuid4().hex[:8]}" for name in ("widens", "stays")]
+    pipeline = make(topics=names, trigger="1 seconds", registry={"new_fields": "add"})
+    stopping = threading.Event()
+
+    def send_to_both(key: str) -> None:
+        for name in names:
+            pipeline.send(event(key, 1), topic=name)
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(streams.run, pipeline.spark, pipeline.settings, stopping, [])
+
+        def wait_until_written(count: int) -> None:
+            def is_written() -> bool:
+                if running.done():
+                    running.result()
+                return sum(balance.written for balance in pipeline.balances) == count
+
+            wait_until(is_written, 120, f"{count} rows are written")
+
+        try:
+            send_to_both("a")
+            wait_until_written(2)
+            pipeline.send(second(pipeline, "b", since_2="x"))
+            wait_until_written(3)
+            send_to_both("c")
+            wait_until_written(5)
+        finally:
+            stopping.set()
+        running.result()
+
+    assert rows(pipeline) == [("a", None), ("b", "x"), ("c", None)]
+    other = table.read(pipeline.spark, pipeline.settings.topic_settings(names[1]))
+    assert "since_2" not in other.columns
+    assert sorted(row.id for row in other.collect()) == ["a", "c"]
 
 
 @pytest.mark.parametrize("step", ["bind", "remember", "_start"])

@@ -40,7 +40,7 @@ def _sample(schema: Any, chance: random.Random, number: int) -> Any:
         case "decimal":
             digits = chance.randrange(10 ** min(schema["precision"], 6))
             return Decimal(digits).scaleb(-schema.get("scale", 0))
-        case "uuid":
+        case "uuid" if schema["type"] == "string":  # fastavro takes one in 16 bytes as those
             return UUID(int=chance.getrandbits(128), version=4)
         case "boolean":
             return chance.random() < 0.5

@@ -13,7 +13,7 @@ from .differences import cannot_read
 from .errors import PipelineError, RefusedError
 from .names import table_columns
 from .new_fields import read_schema, remembered
-from .registry import latest, subject_of
+from .registry import SchemaType, latest, subject_of, writer_schemas
 from .settings import Settings, Topic
 from .widening import lacking
 
@@ -29,13 +29,15 @@ def examine(spark: SparkSession, settings: Settings, schemas_only: bool = False)
     healthy = True
     for name in settings.topics:
         topic = settings.topic_settings(name)
+        causes: dict[str, str] = {}
         print(f"\n{name} -> {topic.location}")
         for what, look in checks.items():
             try:
                 print(f"  ok    {what}: {look(spark, topic)}")
             except PipelineError as error:
                 healthy = False
-                print(f"  FAIL  {what}: {error}")
+                first = causes.setdefault(str(error), what)
+                print(f"  FAIL  {what}: {error if first == what else f'see {first}, above'}")
             except Exception as error:
                 healthy = False
                 said = (str(error).splitlines() or ["no more is known"])[0]
@@ -62,6 +64,14 @@ def _registry(spark: SparkSession, topic: Topic) -> str:
 
 def _compatibility(spark: SparkSession, topic: Topic) -> str:
     return compare(topic)
+
+
+def _keys(spark: SparkSession, topic: Topic) -> str:
+    key_format = topic.table.key_format
+    if key_format == "string" or not topic.table.key_framed:
+        return f"{key_format}, without a schema's id"
+    newest = max(writer_schemas(topic, KEY_TYPES[key_format], "key"))
+    return f"{key_format}, {subject_of(topic, 'key')}, newest id {newest}"
 
 
 def _new_fields(spark: SparkSession, topic: Topic) -> str:
@@ -124,7 +134,10 @@ def _binding(spark: SparkSession, topic: Topic) -> str:
 SCHEMA_CHECKS: dict[str, Check] = {
     "schema registry": _registry,
     "compatibility": _compatibility,
+    "keys": _keys,
 }
+KEY_TYPES: dict[str, SchemaType] = {"json": "JSON", "protobuf": "PROTOBUF"}
+"""What the registry calls the key formats whose keys bear a schema's id."""
 CHECKS: dict[str, Check] = {
     "schema": _schema,
     **SCHEMA_CHECKS,

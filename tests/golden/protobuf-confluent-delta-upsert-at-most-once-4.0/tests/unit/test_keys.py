@@ -51,6 +51,7 @@ def decoded(topic: Topic, *keys: bytes | None) -> list[Any]:
     ("kind", "keys"),
     [
         ("string", {b"any text": ("any text",), b"": ("",), b"\xff": "undecodable"}),
+        ("string", {b"\0\0\0\0\1a": "framed", b"\0\0\0\0": ("\0\0\0\0",)}),
         ("int64", {b"-42": (-42,), b"042": "wrong_type", b"1.0": "wrong_type"}),
         ("int32", {b"2147483647": (2**31 - 1,), b"2147483648": "out_of_range", b"": "wrong_type"}),
         ("uint64", {b"18446744073709551615": (2**64 - 1,), b"-1": "out_of_range"}),
@@ -81,6 +82,7 @@ def test_json_object_holds_the_key_columns(tmp_path: Path) -> None:
         b"[1]": "wrong_type",
         b"{": "undecodable",
         b"\xff": "undecodable",
+        b'\0\0\0\0\1{"a": 1, "b": "x"}': "framed",
         None: "null_key",
     }
     assert decoded(topic_of(tmp_path, "json", PAIR), *keys) == list(keys.values())
@@ -119,7 +121,7 @@ def test_message_holds_the_key_columns(tmp_path: Path) -> None:
         b"\x10\1": (1, ""),
         b"\x0a\1x": "missing_field",
         b"\x0a\1": "undecodable",
-        b"\0\0\0\0\1\x10\1": "undecodable",
+        b"\0\0\0\0\1\x10\1": "framed",
         None: "null_key",
     }
     topic = topic_of(tmp_path, "protobuf", PAIR, message)
