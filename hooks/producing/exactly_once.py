@@ -22,7 +22,8 @@ def produce(records: DataFrame, batch: Batch, topic: Topic) -> Written:
     held = positions.held(topic, batch.pipeline)
     waiting = positions.behind(held, batch)
     counted, counts = observe(records, received=every())
-    works = [_work(partition, batch, topic) for partition in waiting]
+    limit_bytes = kafka.max_message_bytes(topic.settings, topic.location)
+    works = [_work(partition, batch, topic, limit_bytes) for partition in waiting]
     sent = placed(counted, waiting).mapInArrow(sender(works), SENT).collect()
     for row in sent:
         if row.problem is not None:
@@ -43,7 +44,7 @@ def produce(records: DataFrame, batch: Batch, topic: Topic) -> Written:
     )
 
 
-def _work(partition: int, batch: Batch, topic: Topic) -> Work:
+def _work(partition: int, batch: Batch, topic: Topic, limit_bytes: int) -> Work:
     return Work(
         client=kafka.client_options(topic.settings.kafka.bootstrap_servers),
         # The same in all processes of a checkpoint: the newest ends the others' transactions.
@@ -55,7 +56,7 @@ def _work(partition: int, batch: Batch, topic: Topic) -> Work:
         pipeline=batch.pipeline,
         batch=batch.id,
         schema=batch.schema,
-        limit_bytes=kafka.max_message_bytes(topic.settings, topic.location),
+        limit_bytes=limit_bytes,
     )
 
 
