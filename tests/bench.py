@@ -14,8 +14,8 @@ append   ``from_json`` and Delta's own append stream: no dead letters, no balanc
 upsert   ``from_json``, then in ``foreachBatch``: persist, ``row_number`` over the key, keep the
          first, MERGE with update all and insert all: no deletes, and an older record wins over a
          newer one that an earlier batch brought
-kafka    ``from_json``, ``to_json`` and Spark's own Kafka stream into another topic, at least once: no
-         dead letters, no balance, no coordinates, and rows that repeat after a crash
+kafka    ``from_json``, ``to_json`` and Spark's own Kafka stream into another topic, at least once:
+         no dead letters, no balance, no headers, and rows that repeat after a crash
 
 What a decoder costs, ``bench_formats.py`` measures beside a read that decodes nothing; what a
 database costs, ``bench_sinks.py`` beside the textbook.
