@@ -14,6 +14,8 @@ append   ``from_json`` and Delta's own append stream: no dead letters, no balanc
 upsert   ``from_json``, then in ``foreachBatch``: persist, ``row_number`` over the key, keep the
          first, MERGE with update all and insert all: no deletes, and an older record wins over a
          newer one that an earlier batch brought
+kafka    ``from_json``, ``to_json`` and Spark's own Kafka stream into another topic, at least once:
+         no dead letters, no balance, no headers, and rows that repeat after a crash
 
 What a decoder costs, ``bench_formats.py`` measures beside a read that decodes nothing; what a
 database costs, ``bench_sinks.py`` beside the textbook.
@@ -139,6 +141,44 @@ class Bench:
         writer = rows.writeStream.option("checkpointLocation", f"{folder}/state")
         return self._drained(spark, writer.foreachBatch(merge), folder, True)
 
+    def to_kafka(self, repository: Repository, topic: str, batch: int) -> float:
+        """A product over a topic into another, in transactions."""
+        spark, folder = self.spark.newSession(), self._new_folder()
+        spark.conf.set("spark.sql.adaptive.enabled", "false")  # as its own session has it
+        kafka = {"max_offsets_per_trigger": batch}
+        table = {"topic_name": f"{topic}-{folder.name}"}
+        settings = repository.settings(folder, self.broker, topic, DDL, kafka=kafka, table=table)
+        watch = Stopwatch()
+        self.spark.streams.addListener(watch)
+        spark.streams.addListener(watch)
+        repository.module("streams").run(spark, settings, threading.Event(), rebind=[])
+        self._check_sent(table["topic_name"])
+        spark.streams.removeListener(watch)
+        self.spark.streams.removeListener(watch)
+        return watch.seconds
+
+    def plain_kafka(self, topic: str, batch: int) -> float:
+        """The same by Spark's own stream."""
+        spark, folder = self.spark.newSession(), self._new_folder()
+        name = f"{topic}-{folder.name}"
+        self.append.support("topics").create_topic(self.broker, name, PARTITIONS)
+        rows = self._plain_rows(spark, topic, batch).selectExpr("to_json(struct(*)) AS value")
+        writer = rows.writeStream.format("kafka").option("topic", name)
+        writer = writer.option("kafka.bootstrap.servers", self.broker)
+        writer = writer.option("checkpointLocation", f"{folder}/state")
+        watch = Stopwatch()
+        spark.streams.addListener(watch)
+        writer.trigger(availableNow=True).start().awaitTermination()
+        self._check_sent(name)
+        spark.streams.removeListener(watch)
+        return watch.seconds
+
+    def _check_sent(self, topic: str) -> None:
+        read = self.spark.read.format("kafka").option("kafka.bootstrap.servers", self.broker)
+        read = read.option("kafka.isolation.level", "read_committed").option("subscribe", topic)
+        held = read.load().count()
+        assert held == self.records, f"{held} records, not {self.records}"
+
     def _plain_rows(self, spark: SparkSession, topic: str, batch: int) -> DataFrame:
         return (
             spark.readStream.format("kafka")
@@ -230,6 +270,21 @@ def measure_postgres(bench: PostgresBench, records: int, keys: int) -> Iterator[
     )
     what = "JSON to PostgreSQL upsert, exactly-once, dead letters, balance"
     yield against(what, records, seconds["product"], seconds["textbook"], "textbook", 1.5)
+
+
+def measure_kafka(bench: Bench, product: Repository) -> Result:
+    """From a topic into another, beside Spark's own sink."""
+    records, batch = bench.records, min(bench.records, 1_000_000)
+    say(f"kafka: {records:,} records of {VALUE_BYTES} bytes, batches of {batch:,}")
+    seconds = compared(
+        {
+            "plain Spark": lambda: bench.plain_kafka("good", batch),
+            "product": lambda: bench.to_kafka(product, "good", batch),
+        }
+    )
+    what = "JSON to Kafka append, exactly-once, dead letters, balance"
+    theirs = "plain Spark, at least once"
+    return against(what, records, seconds["product"], seconds["plain Spark"], theirs, 0.9)
 
 
 def measure_decoders(records: int) -> Iterator[Result]:
@@ -356,6 +411,7 @@ def main() -> None:
     os.environ["PIPELINE_CONF"] = os.devnull
     with tempfile.TemporaryDirectory(prefix="bench-") as made:
         folder = Path(made)
+        to_kafka = render_to_run(folder, "bench-kafka", sink="kafka")
         append = render_to_run(folder, "bench-append")
         upsert = render_to_run(folder, "bench-upsert", write_mode="upsert", key_columns=["id"])
         postgres = render_to_run(
@@ -370,6 +426,7 @@ def main() -> None:
             spark = append.module("spark").start_session("bench", master="local[*]")
             bench = Bench(spark, broker, folder, options.records, append, upsert, keys)
             results += measure_spark(bench)
+            results.append(measure_kafka(bench, to_kafka))
             end_session(spark)
             with PostgresBench(postgres, broker, folder, DDL) as database:
                 results += measure_postgres(database, options.records, keys)

@@ -61,10 +61,9 @@ class Repository:
             "checkpoint_location": str(folder / "checkpoints"),
             "schemas": folder,
             "kafka": {"bootstrap_servers": bootstrap_servers},
-            "table": {"location": str(folder / "tables")},
         }
-        if "database" in changes:
-            del general["table"]["location"]
+        if "location" in self.module("settings").TableSettings.model_fields:
+            general["table"] = {"location": str(folder / "tables")}
         for name, value in changes.items():
             section = general.get(name)
             general[name] = section | value if isinstance(section, dict) else value

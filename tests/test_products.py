@@ -32,6 +32,7 @@ WHOLE = [
     ("json", "none", "delta", "upsert", "exactly-once"),
     ("json", "none", "parquet", "append", "exactly-once"),
     ("json", "none", "postgres", "upsert", "exactly-once"),
+    ("json", "none", "kafka", "append", "exactly-once"),
 ]
 """All of their tests run; as do those of the default answers, for another Spark."""
 DEEP = {

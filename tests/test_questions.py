@@ -113,6 +113,7 @@ def test_nothing_in_the_template_needs_trust() -> None:
         ({"schema_registry": "karapace"}, "karapace", "confluent"),
         ({"sink": "iceberg"}, "iceberg", "delta"),
         ({"sink": "parquet", **UPSERT}, "Parquet", "append"),
+        ({"sink": "kafka", **UPSERT}, "Kafka", "cleanup.policy=compact"),
         ({"write_mode": "merge"}, "merge", "upsert"),
         ({**UPSERT, "key_columns": "[]"}, "key column", "customer_id, order_id"),
         ({**UPSERT, "key_columns": "id, id"}, "id", "once"),

@@ -1,0 +1,95 @@
+"""The write: every row becomes a record of the output topic, its columns as a JSON object.
+
+*output records*, one for each row:
+
+    topic STRING       where it goes; not null
+    partition INT      null where the key chooses
+    key BINARY         null without key columns
+    value BINARY       not null
+    _partition INT, _offset BIGINT, _timestamp BIGINT
+                       not null: the source's coordinates and clock (ms), for the headers
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from . import kafka, table
+from .batch import Batch, Written
+from .counting import every, observe
+from .producing import produce
+from .sending import ACKNOWLEDGED, send
+from .settings import Topic
+from .shapes import COORDINATES, RESERVED
+
+JSON = {"ignoreNullFields": "false"}
+"""A reader finds the same fields in every record."""
+
+
+def write(rows: DataFrame, batch: Batch, topic: Topic) -> Written:
+    """Sends the *rows* of one batch (``shapes.py``).
+
+    Raises:
+        see ``producing.produce``.
+    """
+    return produce(_output_records(rows, topic), batch, topic)
+
+
+def fill(rows: DataFrame, topic: Topic) -> Written:
+    """Sends those *rows* whose coordinates no record in the output topic bears.
+
+    Safe to repeat, one at a time, and beside the stream as long as the rows lie before its
+    position: the stream never comes back to them. What the output topic has deleted is sent again.
+
+    Raises:
+        BatchError: not all could be sent; to repeat it sends the rest.
+    """
+    rows, counts = observe(rows, received=every())
+    names = [name for name in COORDINATES.fieldNames() if name != "_timestamp"]
+    records = _output_records(rows.dropDuplicates(names), topic)
+    topics = {topic.location}
+    if topic.table.topic_column:
+        topics = {row.topic for row in records.select("topic").distinct().collect()}
+    held = table.read(rows.sparkSession, topic, topics).where(F.col("_topic") == topic.name)
+    missing = records.join(held.select(*names[1:]), names[1:], "left_anti")
+    done = send(missing, topic, ACKNOWLEDGED)
+    received = int(counts.get["received"])
+    skipped = received - done.received
+    return Written(received, done.written, skipped=skipped, refused=done.refused)
+
+
+def _output_records(rows: DataFrame, topic: Topic) -> DataFrame:
+    keys = topic.table.key_columns
+    by_column = topic.table.topic_column
+    if keys or by_column:
+        partition = F.lit(None).cast("int")
+    else:
+        # The order of a source partition is kept.
+        partitions = kafka.partition_count(topic.settings, topic.location)
+        partition = F.col("_partition") % partitions
+    fields = [F.col(table.quoted(name)) for name in rows.columns if name not in RESERVED]
+    return rows.select(
+        _topic(by_column, topic).alias("topic"),
+        partition.alias("partition"),
+        _key(keys).cast("binary").alias("key"),
+        F.to_json(F.struct(*fields), JSON).cast("binary").alias("value"),
+        "_partition",
+        "_offset",
+        F.unix_millis("_timestamp").alias("_timestamp"),
+    )
+
+
+def _topic(by_column: str | None, topic: Topic) -> Column:
+    if by_column is None:
+        return F.lit(topic.location)
+    named = F.coalesce(F.col(table.quoted(by_column)).cast("string"), F.lit(topic.location))
+    would_return = named.isin(*topic.settings.own_topics)
+    said = f"{by_column} names a topic that this pipeline reads, or one of its dead-letter topics"
+    return F.when(would_return, F.raise_error(F.lit(said))).otherwise(named)
+
+
+def _key(columns: list[str]) -> Column:
+    if not columns:
+        return F.lit(None)
+    if len(columns) == 1:
+        return F.col(table.quoted(columns[0])).cast("string")
+    return F.to_json(F.struct(*(F.col(table.quoted(name)) for name in columns)), JSON)

@@ -1,0 +1,101 @@
+"""The output topic of a topic, which the rest of the package calls its table."""
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from confluent_kafka import KafkaException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from . import kafka, positions
+from .errors import RefusedError
+from .settings import Topic
+
+log = logging.getLogger(__name__)
+
+
+def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
+    """Makes the output topic if there is none, with as many partitions as its source has.
+
+    Raises:
+        RefusedError: there is none and the settings, or the brokers, say not to make it.
+    """
+    if exists(spark, topic):
+        return
+    if topic.table.missing == "refuse":
+        raise RefusedError(
+            f"The output topic {topic.location} does not exist. Nothing was written. Create it, "
+            'or set table.missing = "create".'
+        )
+    partitions = kafka.partition_count(topic.settings, topic.name)
+    try:
+        kafka.ensure_topic(topic.settings, topic.location, partitions)
+    except KafkaException as error:
+        raise RefusedError(
+            f"The output topic {topic.location} could not be made with {partitions} partitions: "
+            f"{error.args[0].str()}. Nothing was written. Make it by hand, or allow this client to."
+        ) from None
+    # Not every broker knows it at once.
+    kafka.max_message_bytes(topic.settings, topic.location)
+
+
+def exists(spark: SparkSession, topic: Topic) -> bool:
+    """True when there is such a topic."""
+    return kafka.exists(topic.settings, topic.location)
+
+
+def identity(spark: SparkSession, topic: Topic) -> str | None:
+    """The id that the brokers gave it when it was made; None where there is no such topic."""
+    if not exists(spark, topic):
+        return None
+    return kafka.topic_id(topic.settings, topic.location)
+
+
+def newest_labels(spark: SparkSession, topic: Topic) -> list[dict[str, Any]]:
+    """The label of the newest batch of each pipeline that ever sent rows here, the newest first."""
+    by_pipeline: dict[str, dict[int, positions.Position]] = {}
+    for partition, position in positions.all_held(topic).items():
+        by_pipeline.setdefault(position.pipeline, {})[partition] = position
+    newest = sorted(
+        by_pipeline.values(), key=lambda held: max(p.sent_at for p in held.values()), reverse=True
+    )
+    return [positions.label(held) for held in newest]
+
+
+def read(spark: SparkSession, topic: Topic, topics: Iterable[str] = ()) -> DataFrame:
+    """What the output topic holds, or others of *topics* do: committed records alone.
+
+    Columns: ``key``, ``value`` STRING; of the source, from the headers, ``_topic`` STRING,
+    ``_partition`` INT, ``_offset`` BIGINT and ``_timestamp`` TIMESTAMP, null in records of others.
+    """
+    there = [name for name in topics or [topic.location] if kafka.exists(topic.settings, name)]
+    records = (
+        spark.read.format("kafka")
+        .options(**kafka.spark_options(topic.settings))
+        .option("kafka.isolation.level", "read_committed")
+        .option("includeHeaders", "true")
+        .option("subscribe", ",".join(there))
+        .load()
+    )
+    return records.select(
+        F.col("key").cast("string").alias("key"),
+        F.col("value").cast("string").alias("value"),
+        _header("topic").alias("_topic"),
+        _header("partition").cast("int").alias("_partition"),
+        _header("offset").cast("long").alias("_offset"),
+        F.timestamp_millis(_header("timestamp").cast("long")).alias("_timestamp"),
+    )
+
+
+def quoted(name: str) -> str:
+    """A column's name as SQL takes it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _header(name: str) -> Column:
+    named = F.filter("headers", lambda header: header["key"] == positions.HEADER + name)
+    return F.try_element_at(F.transform(named, lambda header: header["value"]), F.lit(1)).cast(
+        "string"
+    )

@@ -1,0 +1,111 @@
+"""Up to where the rows of a topic are in its output topic, as the brokers know it.
+
+A consumer group without members stands for the output topic. Its offsets are those of the source
+topic, and the text that Kafka keeps beside each one says which batch brought the rows there.
+"""
+
+import json
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import TopicPartition as Committed
+
+from . import kafka
+from .batch import Batch, Offsets, offsets_to_json
+from .settings import Topic
+
+HEADER = "ingest."
+"""How the headers of an output record begin that say where its source is."""
+TOO_LARGE = "its record is larger than the output topic takes"
+
+
+class Position(NamedTuple):
+    """Of one source partition: where its rows end in the output topic, and who brought them."""
+
+    offset: int
+    """The rows of all records before it were sent, or refused."""
+    pipeline: str
+    batch: int
+    schema: str
+    sent_at: str
+    refused: list[int]
+    """Offsets of that batch whose rows are too large for the output topic."""
+
+
+def group(topic: Topic) -> str:
+    """The consumer group; not the one that shows the pipeline's progress to lag tools."""
+    return f"ingest.{topic.location}"
+
+
+def to_commit(topic: str, partition: int, position: Position) -> Committed:
+    """A position as Kafka commits it; the text is limited to 4096 bytes by default."""
+    about = position._asdict()
+    offset = about.pop("offset")
+    return Committed(topic, partition, offset, metadata=json.dumps(about))
+
+
+def from_committed(committed: Committed) -> Position | None:
+    """The reverse; None where nothing, or something of others, is committed."""
+    try:
+        about = json.loads(committed.metadata or "")
+        return Position(offset=committed.offset, **about)
+    except (ValueError, TypeError):
+        return None
+
+
+def all_held(topic: Topic) -> dict[int, Position]:
+    """For each source partition its position, whichever pipeline it is of."""
+    name = group(topic)
+    asked = [ConsumerGroupTopicPartitions(name)]
+    # Stable: none of a transaction that may still be rolled back.
+    answers = kafka.admin(topic.settings.kafka.bootstrap_servers).list_consumer_group_offsets(
+        asked, require_stable=True, request_timeout=kafka.TIMEOUT_S
+    )
+    found = answers[name].result(kafka.TIMEOUT_S + 5).topic_partitions
+    positions = {each.partition: from_committed(each) for each in found if each.topic == topic.name}
+    return {partition: position for partition, position in positions.items() if position}
+
+
+def held(topic: Topic, pipeline: str) -> dict[int, Position]:
+    """The positions that *pipeline* brought about."""
+    found = all_held(topic)
+    return {partition: each for partition, each in found.items() if each.pipeline == pipeline}
+
+
+def behind(held: dict[int, Position], batch: Batch) -> list[int]:
+    """The source partitions of which the output topic lacks something of the batch."""
+    ends: Offsets = {partition: position.offset for partition, position in held.items()}
+    return [partition for partition, end in batch.ends.items() if ends.get(partition, 0) < end]
+
+
+def label(held: dict[int, Position]) -> dict[str, Any]:
+    """The newest batch of these positions, as ``Batch.label`` has it."""
+    newest = max(held.values(), key=lambda position: position.batch)
+    ends = offsets_to_json({partition: position.offset for partition, position in held.items()})
+    return {
+        "pipeline": newest.pipeline,
+        "batch": newest.batch,
+        "ends": ends,
+        "schema": newest.schema,
+    }
+
+
+def note(batch: Batch, topic: Topic) -> None:
+    """Says that all of a batch was sent, where no transaction says so.
+
+    Raises:
+        KafkaException: the brokers refuse.
+    """
+    sent_at = now()
+    positions = [
+        Position(end, batch.pipeline, batch.id, batch.schema, sent_at, [])
+        for end in batch.ends.values()
+    ]
+    commits = map(to_commit, [topic.name] * len(positions), batch.ends, positions)
+    kafka.commit(topic.settings, group(topic), [*commits])
+
+
+def now() -> str:
+    """The time, in UTC, as ISO 8601 has it."""
+    return datetime.now(UTC).isoformat()

@@ -1,0 +1,237 @@
+"""Sends the rows of a source partition in transactions, each of which commits its offset as well.
+
+Runs in Spark's workers. So readers that ask for committed records see the rows of a transaction and
+never without the offset below which no row is sent again.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from pyspark import TaskContext
+
+from .positions import HEADER, Position, from_committed, now, to_commit
+
+SENT = "partition INT, written BIGINT, refused ARRAY<BIGINT>, code INT, problem STRING"
+"""What became of a source partition's rows; ``code`` and ``problem`` are null where all is well."""
+COMMIT_EVERY_S = 15
+"""A transaction is committed at the next chance after this, well before Kafka's 60 s are over."""
+TIMEOUT_S = 60
+QUEUE_KIB = 32 * 1024
+"""Records on their way to the brokers, at most."""
+HEADROOM_BYTES = 1024
+"""Room for headers and framing beside key and value."""
+MAX_REFUSED = 100
+"""Rows of a partition and a batch that are noted as too large; each is a number in that note."""
+FENCED = (
+    KafkaError._FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.PRODUCER_FENCED,
+    KafkaError.INVALID_PRODUCER_ID_MAPPING,
+)
+"""A newer process has begun with this transactional id."""
+MOVING = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
+"""The broker that keeps the group is just being replaced by another."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a task needs to know, in plain values, since it travels there."""
+
+    client: dict[str, Any]
+    transactional_id: str
+    group: str
+    source: str
+    partition: int
+    end: int
+    """Where the batch ends in the source partition."""
+    pipeline: str
+    batch: int
+    schema: str
+    limit_bytes: int
+    """The largest record that the output topic takes."""
+
+
+def sender(works: list[Work]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for ``mapInArrow``: the nth task does the nth work and gives one row of SENT.
+
+    Its rows are *output records* (``sink.py``) of one source partition, in the order of their
+    offsets.
+    """
+
+    return partial(_send, works)
+
+
+def _send(works: list[Work], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    work = works[TaskContext.get().partitionId()]  # type: ignore[union-attr]
+    sent = {"partition": work.partition, "written": 0, "refused": []}
+    failed: list[KafkaError] = []
+
+    def note_first(error: KafkaError) -> None:
+        if not failed:
+            failed.append(error)
+
+    try:
+        sender = _Sender(work, note_first)
+        sent["written"], sent["refused"] = sender.send(batches)
+    except KafkaException as error:
+        # Of records that were not delivered, a commit says no more than how many they are.
+        errors = [*failed, error.args[0]]
+        cause = next((each for each in errors if each.code() in FENCED), errors[0])
+        sent |= {"code": cause.code(), "problem": cause.str()}
+    yield pa.RecordBatch.from_pylist([sent], schema=_SENT)
+
+
+_SENT = pa.schema(
+    [
+        pa.field("partition", pa.int32()),
+        pa.field("written", pa.int64()),
+        pa.field("refused", pa.list_(pa.int64())),
+        pa.field("code", pa.int32()),
+        pa.field("problem", pa.string()),
+    ]
+)
+
+
+class _Sender:
+    """A transactional producer and what it has done."""
+
+    def __init__(self, work: Work, on_failure: Callable[[KafkaError], None]) -> None:
+        self._work = work
+        self._consumer = Consumer(
+            work.client | {"group.id": work.group, "enable.auto.commit": False}
+        )
+        self._producer = Producer(
+            work.client
+            | {
+                "transactional.id": work.transactional_id,
+                "transaction.timeout.ms": TIMEOUT_S * 1000,
+                "message.max.bytes": max(work.limit_bytes, 1000),
+                "batch.size": min(work.limit_bytes, 1_000_000),
+                "queue.buffering.max.kbytes": QUEUE_KIB,
+                "linger.ms": 20,
+                "partitioner": "murmur2_random",  # as Java's producers choose by key
+                "delivery.report.only.error": True,
+                "on_delivery": lambda error, _: on_failure(error),
+            }
+        )
+        # Ends the transaction that another process may have open. Only then is the group's offset
+        # one that nobody can change any more.
+        self._producer.init_transactions(TIMEOUT_S)
+        held = self._held()
+        self._position = held.offset if held else 0
+        self._refused = held.refused if held and held.batch == work.batch else []
+        self._began_at: float | None = None
+
+    def send(self, batches: Iterator[pa.RecordBatch]) -> tuple[int, list[int]]:
+        """Sends what is not there yet; how many rows that were, and which were too large."""
+        written = 0
+        try:
+            for batch in batches:
+                written += self._send(batch)
+                if self._began_at and time.monotonic() - self._began_at > COMMIT_EVERY_S:
+                    self._commit(batch.column("_offset")[-1].as_py() + 1)
+            if self._position < self._work.end or self._began_at:
+                self._begin()
+                self._commit(self._work.end)
+        except BaseException:
+            self._roll_back()
+            raise
+        return written, self._refused
+
+    def _send(self, batch: pa.RecordBatch) -> int:
+        produce, work, held = self._producer.produce, self._work, self._position
+        source = (HEADER + "topic", work.source.encode())
+        partition = (HEADER + "partition", b"%d" % work.partition)
+        room = work.limit_bytes - HEADROOM_BYTES
+        names = ("_partition", "topic", "partition", "key", "value", "_offset", "_timestamp")
+        written = 0
+        for ours, topic, to, key, value, offset, timestamp_ms in zip(
+            *(batch.column(name).to_pylist() for name in names), strict=True
+        ):
+            if offset < held:
+                continue
+            if ours != work.partition:
+                raise ValueError(f"partition {ours} met the task of partition {work.partition}")
+            if len(value) + len(key or b"") > room:
+                self._refuse(offset)
+                continue
+            headers: list[tuple[str, str | bytes | None]] = [
+                source,
+                partition,
+                (HEADER + "offset", b"%d" % offset),
+                (HEADER + "timestamp", b"%d" % timestamp_ms),
+            ]
+            if not self._began_at:
+                self._begin()
+            while True:
+                try:
+                    produce(topic, value, key, -1 if to is None else to, headers=headers)
+                    break
+                except BufferError:
+                    self._producer.poll(0.1)
+            written += 1
+        self._producer.poll(0)
+        return written
+
+    def _roll_back(self) -> None:
+        try:
+            self._producer.abort_transaction(TIMEOUT_S)
+        except KafkaException as error:
+            # Whoever slept for long may meet other errors first; this one says why.
+            if error.args[0].code() in FENCED:
+                raise
+
+    def _begin(self) -> None:
+        if not self._began_at:
+            self._producer.begin_transaction()
+            self._began_at = time.monotonic()
+
+    def _commit(self, offset: int) -> None:
+        work = self._work
+        position = Position(offset, work.pipeline, work.batch, work.schema, now(), self._refused)
+        committed = [to_commit(work.source, work.partition, position)]
+        group = self._consumer.consumer_group_metadata()
+        _patiently(lambda: self._producer.send_offsets_to_transaction(committed, group, TIMEOUT_S))
+        _patiently(lambda: self._producer.commit_transaction(TIMEOUT_S))
+        self._began_at = None
+
+    def _refuse(self, offset: int) -> None:
+        if offset in self._refused:
+            return
+        if len(self._refused) == MAX_REFUSED:
+            raise KafkaException(
+                KafkaError(
+                    KafkaError.MSG_SIZE_TOO_LARGE,
+                    f"more than {MAX_REFUSED} records are larger than the "
+                    f"{self._work.limit_bytes} bytes of the topic's max.message.bytes",
+                )
+            )
+        self._refused.append(offset)
+
+    def _held(self) -> Position | None:
+        asked = [TopicPartition(self._work.source, self._work.partition)]
+        [found] = _patiently(lambda: self._consumer.committed(asked, TIMEOUT_S))
+        position = from_committed(found)
+        return position if position and position.pipeline == self._work.pipeline else None
+
+
+def _patiently(action: Callable[[], Any]) -> Any:
+    """Does it again while the brokers say that it will go soon."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            return action()
+        except KafkaException as error:
+            soon = error.args[0].retriable() or error.args[0].code() in MOVING
+            if not soon or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)

@@ -1,0 +1,180 @@
+"""The output topic: what its records are, and what becomes of a batch when it takes none."""
+
+import json
+import uuid
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from orders_pipeline import columns, sink, table
+from orders_pipeline import pipeline as steps
+from orders_pipeline.checkpoint import Checkpoint
+from orders_pipeline.errors import BatchError, RefusedError
+from orders_pipeline.settings import Settings
+from orders_pipeline.spark import OPTIONS
+
+from tests.support.pipeline import MakePipeline, Pipeline, bad, event
+from tests.support.topics import Record, create_topic, delete_topic, read_topic
+
+
+def output(pipeline: Pipeline, name: str | None = None) -> list[Record]:
+    """What a reader of committed records finds."""
+    return read_topic(pipeline.bootstrap_servers, name or pipeline.topic.location)
+
+
+def transform_to(monkeypatch: pytest.MonkeyPatch, **columns_: Any) -> None:
+    """A transform that adds columns."""
+    for module in (steps, columns):
+        monkeypatch.setattr(module, "transform", lambda topic, rows: rows.withColumns(columns_))
+
+
+def test_record_has_the_columns_as_json_and_the_source_in_its_headers(make: MakePipeline) -> None:
+    """Sent: a record to each of two partitions. Expected: the same partitions, no key."""
+    pipeline = make()
+    pipeline.send(event("a", 1, note="x"), event("b", 2, partition=1))
+
+    pipeline.drain()
+
+    first, second = output(pipeline)
+    assert json.loads(first.value or b"") == {"id": "a", "amount": 1, "note": "x"}
+    assert json.loads(second.value or b"") == {"id": "b", "amount": 2, "note": None}
+    assert (first.key, first.partition, second.partition) == (None, 0, 1)
+    assert int(second.headers.pop("ingest.timestamp") or 0) > 0
+    assert second.headers == {
+        "ingest.topic": pipeline.topic.name.encode(),
+        "ingest.partition": b"1",
+        "ingest.offset": b"0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("key_columns", "key"), [(["id"], b"a"), (["id", "amount"], b'{"id":"a","amount":1}')]
+)
+def test_key_columns_make_the_key(make: MakePipeline, key_columns: list[str], key: bytes) -> None:
+    """Sent: two records of one key to two partitions. Expected: both in the one of the key."""
+    pipeline = make(table={"key_columns": key_columns})
+    pipeline.send(event("a", 1), event("a", 1, partition=1))
+
+    pipeline.drain()
+
+    found = output(pipeline)
+    assert [record.key for record in found] == [key, key]
+    assert len({record.partition for record in found}) == 1
+
+
+def test_column_names_the_topic_of_a_row(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sent: two records, of which one names another topic. Replayed: nothing more."""
+    other = f"other-{uuid.uuid4().hex[:8]}"
+    pipeline = make(table={"topic_column": "to"})
+    transform_to(monkeypatch, to=F.when(F.col("amount") > 1, F.lit(other)))
+    create_topic(pipeline.bootstrap_servers, other, 1)
+    pipeline.send(event("a", 1), event("b", 2))
+
+    pipeline.drain()
+
+    assert [json.loads(record.value or b"")["id"] for record in output(pipeline)] == ["a"]
+    assert [json.loads(record.value or b"")["id"] for record in output(pipeline, other)] == ["b"]
+
+
+def test_row_that_would_come_round_again_stops_the_query(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row names the topic that it came from. Expected: a stop, nothing sent."""
+    pipeline = make(table={"topic_column": "to"})
+    transform_to(monkeypatch, to=F.col("_topic"))
+    pipeline.send(event("a", 1))
+
+    with pytest.raises(BatchError, match="names a topic that this pipeline reads"):
+        pipeline.drain()
+    assert output(pipeline) == []
+
+
+@pytest.mark.parametrize("suffix", ["", ".DLT"])
+def test_output_that_is_a_topic_of_the_pipelines_own_is_refused(
+    make: MakePipeline, suffix: str
+) -> None:
+    """The output topic is the source, or the source's dead-letter topic."""
+    settings = make().settings
+    name = settings.topics[0]
+
+    with pytest.raises(ValueError, match="which this pipeline reads or has"):
+        Settings(**settings.model_dump() | {"table": {"topic_name": name + suffix}})
+
+
+def test_missing_output_topic_is_refused_when_the_settings_say_so(make: MakePipeline) -> None:
+    """The settings say that somebody else makes the output topic. Expected: a refusal."""
+    pipeline = make(table={"missing": "refuse"})
+    pipeline.send(event("a", 1))
+
+    with pytest.raises(RefusedError, match="does not exist"):
+        pipeline.drain()
+    assert not table.exists(pipeline.spark, pipeline.topic)
+
+
+def test_recreated_output_topic_is_refused(make: MakePipeline) -> None:
+    """The output topic is made anew between two runs: the rows that were in it are not."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    delete_topic(pipeline.bootstrap_servers, pipeline.topic.location)
+    create_topic(pipeline.bootstrap_servers, pipeline.topic.location, 2)
+
+    with pytest.raises(RefusedError, match="was replaced by another"):
+        pipeline.drain()
+
+
+def test_row_that_is_too_large_is_a_dead_letter(make: MakePipeline) -> None:
+    """Sent: a small record, a large one, a small one. The output topic takes 20,000 bytes."""
+    pipeline = make()
+    tiny = {"max.message.bytes": "20000"}
+    create_topic(pipeline.bootstrap_servers, pipeline.topic.location, 2, tiny)
+    pipeline.send(event("a", 1), event("b", 2, note="x" * 30_000), event("c", 3))
+
+    pipeline.drain()
+
+    assert [row.id for row in pipeline.rows()] == ["a", "c"]
+    [letter] = pipeline.letters()
+    assert letter.headers["__connect.errors.exception.class.name"] == b"refused"
+    assert letter.headers["__connect.errors.offset"] == b"1"
+    [balance] = pipeline.balances
+    assert (balance.written, balance.dead_lettered, balance.holds) == (2, 1, True)
+
+
+def test_batch_without_a_good_record_is_finished(make: MakePipeline) -> None:
+    """Sent: bad records alone. Expected: dead letters, a balance, and the batch is not done again.
+
+    With Spark's adaptive execution as a job has it, not as the tests' session does.
+    """
+    pipeline = make()
+    adaptive = "spark.sql.adaptive.enabled"
+    before = pipeline.spark.conf.get(adaptive)
+    pipeline.spark.conf.set(adaptive, OPTIONS[adaptive])
+    pipeline.send(bad("a"), bad("b", partition=1))
+    try:
+        pipeline.drain()
+    finally:
+        pipeline.spark.conf.set(adaptive, str(before))
+
+    assert len(pipeline.letters()) == 2
+    assert [balance.holds for balance in pipeline.balances] == [True]
+    assert output(pipeline) == []
+
+
+def test_query_stops_when_the_output_topic_goes_while_a_batch_is_sent(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sent: a record, to a topic that is not there. Expected: a sentence, nothing committed."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    with monkeypatch.context() as patch:
+        patch.setattr(sink, "_topic", lambda *ignored: F.lit(f"gone-{uuid.uuid4().hex[:8]}"))
+        with pytest.raises(BatchError, match=r"could not (all )?be sent to"):
+            pipeline.drain()
+
+    checkpoint = Checkpoint(pipeline.spark, pipeline.topic.checkpoint, pipeline.topic.name)
+    assert checkpoint.committed() is None
+    pipeline.drain()
+    assert [row.id for row in pipeline.rows()] == ["a"]
