@@ -118,7 +118,7 @@ def _named(counts: dict[str, Column]) -> list[Column]:
 
 def _merge_into(judged: DataFrame, topic: Topic) -> None:
     name = catalog.full_name(judged.sparkSession, topic)
-    rows = table.fitted(judged.where("_wins"), topic, "_deleted")
+    rows = table.fitted(judged.where("_wins").drop("_wins"), topic, "_deleted")
     columns = [column for column in rows.columns if column != "_deleted"]
     values = {quoted(column): _column(ROW, column) for column in columns}
     newer = _is_newer(topic, ROW, name, PARTITION)

@@ -118,10 +118,21 @@ def read(spark: SparkSession, topic: Topic, snapshot: int | None = None) -> Data
 
 
 def fitted(rows: DataFrame, topic: Topic, *others: str) -> DataFrame:
-    """*rows* with exactly the table's columns, those that they have not null, and ``others``."""
+    """*rows* with exactly the table's columns, those that they have not null, and ``others``.
+
+    Raises:
+        RefusedError: the table lacks a column that it had when the pipeline started.
+    """
     there = rows.sparkSession.table(catalog.full_name(rows.sparkSession, topic)).schema
-    own = {name.lower() for name in rows.columns} | {PARTITION}
     rows = rows.withColumnRenamed("_partition", PARTITION)
+    own = {name.lower() for name in rows.columns}
+    lost = own - {name.lower() for name in [*there.names, *others]}
+    if lost:
+        raise RefusedError(
+            f"The table {topic.location} has the columns {sorted(lost)} no more, which it had when "
+            "this run began. Nothing of this batch was written. Put them back; or start again, "
+            'which adds them (table.schema_changes = "add").'
+        )
     return rows.select(
         *(
             F.col(quoted(field.name))
