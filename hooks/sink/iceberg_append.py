@@ -34,7 +34,8 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
     never comes back to them. Not beside another fill of the same rows.
     """
     rows, counts = observe(rows, received=every())
-    new, new_counts = observe(_missing(rows, topic), written=every())
+    once = rows.dropDuplicates(_coordinates())
+    new, new_counts = observe(_missing(once, topic), written=every())
     commit_unlabelled(lambda: _append(new, topic), rows.sparkSession)
     received, written = int(counts.get["received"]), int(new_counts.get["written"])
     return Written(received=received, written=written, skipped=received - written)
@@ -46,7 +47,10 @@ def _append(rows: DataFrame, topic: Topic) -> None:
 
 
 def _missing(rows: DataFrame, topic: Topic) -> DataFrame:
-    """*rows* without those whose coordinates the table holds, each once."""
-    names = [name for name in COORDINATES.fieldNames() if name != "_timestamp"]
-    held = table.read(rows.sparkSession, topic).select(*names)
-    return rows.dropDuplicates(names).join(held, names, "left_anti").select(*rows.columns)
+    """*rows* without those whose coordinates the table holds."""
+    held = table.read(rows.sparkSession, topic).select(*_coordinates())
+    return rows.join(held, _coordinates(), "left_anti").select(*rows.columns)
+
+
+def _coordinates() -> list[str]:
+    return [name for name in COORDINATES.fieldNames() if name != "_timestamp"]

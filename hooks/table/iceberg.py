@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -166,6 +167,14 @@ def newest_label(spark: SparkSession, topic: Topic, pipeline: str) -> dict[str, 
     """The label of a pipeline's newest batch in the table's present state; None without one."""
     labels = (_label(snapshot) for snapshot in _lineage(catalog.load(spark, topic)))
     return next((label for label in labels if label and label["pipeline"] == pipeline), None)
+
+
+def newest_label_at(spark: SparkSession, topic: Topic) -> datetime | None:
+    """When the newest batch came into the table's present state; None where no label is left."""
+    for snapshot in _lineage(catalog.load(spark, topic)):
+        if _label(snapshot):
+            return datetime.fromtimestamp(snapshot.timestampMillis() / 1000, UTC)
+    return None
 
 
 def may_forget(spark: SparkSession, topic: Topic, pipeline: str) -> bool:
