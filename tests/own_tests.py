@@ -20,12 +20,14 @@ import pytest
 
 
 class OwnTests:
-    """A process that runs the own tests of repositories; they all need the same jars."""
+    """A process that runs the own tests of repositories; they all need the same jars and Python."""
 
-    def __init__(self, jars: Path, bootstrap_servers: str, log: Path, java_options: str) -> None:
+    def __init__(
+        self, python: str, jars: Path, bootstrap_servers: str, log: Path, java_options: str
+    ) -> None:
         self._log = log
         self._process = subprocess.Popen(
-            [sys.executable, __file__],
+            [python, __file__],
             env=os.environ
             | {
                 "PIPELINE_JARS": str(jars),

@@ -78,6 +78,12 @@ def is_refused(answers: Answers) -> bool:
     return any(rule["answers"].items() <= answers.items() for rule in MATRIX["refused"])
 
 
+def usual_spark(answers: Answers) -> str:
+    """The first Spark version on offer that goes with the other answers: the one it is run on."""
+    versions = choices("spark_version")
+    return next(v for v in versions if not is_refused({**answers, "spark_version": v}))
+
+
 def variants() -> Iterator[Answers]:
     """Every valid combination of the answers that change what a repository does.
 

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from unittest import mock
 
 import prometheus_client
 
-from rendering import compile_protos, render
+from rendering import MATRIX, ROOT, compile_protos, render
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "template-tests"
 TIMEOUT_S = 1500
@@ -116,7 +117,7 @@ def run(command: list[str], folder: Path, **environment: str) -> str:
 def run_own_tests(repository: Path, *arguments: str, **environment: str) -> str:
     """Runs a rendered repository's own tests, as ``pytest arguments`` would; what that printed."""
     return run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        [python_for(repository), "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
         repository,
         PYTHONPATH=str(repository / "src"),
         PIPELINE_JARS=str(jars_of(repository)),
@@ -146,6 +147,35 @@ def _import_metrics(package: str) -> None:
     }
     with mock.patch.multiple(prometheus_client, **kinds):  # type: ignore[call-overload]
         importlib.import_module(f"{package}.metrics")
+
+
+def python_for(repository: Path) -> str:
+    """The interpreter that has the Spark that a repository pins: this one, or one made for it.
+
+    The one that is made has all that this one has, but for that Spark; variants share it.
+    """
+    project = (ROOT / "pyproject.toml").read_text()
+    [pinned] = re.findall(r'"pyspark==(.+)"', (repository / "pyproject.toml").read_text())
+    if f'"pyspark=={pinned}"' in project:
+        return sys.executable
+    [line] = [line for line in MATRIX["spark"].values() if line["pyspark"] == pinned]
+    others = f"pyspark=={pinned}\ndelta-spark=={line['delta']}\n"
+    name = hashlib.sha256(f"{sys.version}{project}{others}".encode()).hexdigest()[:12]
+    folder = CACHE / f"python-{name}"
+    with alone(CACHE / "lock"):
+        if not (folder / ".complete").exists():
+            _make_environment(folder, others)
+    return str(folder / "bin/python")
+
+
+def _make_environment(folder: Path, others: str) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    overrides = folder.with_suffix(".txt")
+    overrides.write_text(others)
+    install = ["uv", "pip", "install", "--quiet", "--python", str(folder)]
+    run(["uv", "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)], ROOT)
+    run([*install, "--group", "dev", "--overrides", str(overrides)], ROOT)
+    (folder / ".complete").touch()
 
 
 def jars_of(repository: Path) -> Path:

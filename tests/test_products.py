@@ -3,13 +3,15 @@
 A variant's own tests (``template/tests``) send good, bad, duplicate, late and null records, crash
 in each gap between the effects of a batch, and count what its guarantee says: those run in every
 variant, one after another in a JVM that they share. The rest, of modules that variants have in
-common, run in one of them, and those of a format in one of that format. A variant for another Spark
-than the one installed here runs in an environment of its own, by ``make test``, as its user does.
+common, run in one of them, and those of a format in one of that format. A sink that the newest
+Spark has not is run on the newest that has it, in an environment that its variants share. The
+default variant is run on every other Spark, by ``make test``, as its user does.
 """
 
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,17 +21,18 @@ import pytest
 
 import shared_classes
 from own_tests import OwnTests
-from rendering import MATRIX, choices, name_of, render, variants
-from running import Repository, render_to_run, run, run_own_tests
+from rendering import MATRIX, choices, name_of, render, usual_spark, variants
+from running import Repository, python_for, render_to_run, run, run_own_tests
 
 HERE = next(iter(MATRIX["spark"]))
 """The Spark version of this environment: the default one."""
 OTHERS = [version for version in MATRIX["spark"] if version != HERE]
-RUN_HERE = [answers for answers in variants() if answers["spark_version"] == HERE]
+RUN_HERE = [answers for answers in variants() if answers["spark_version"] == usual_spark(answers)]
 DEFAULT_SINK = choices("sink")[0]
 QUESTIONS = ("value_format", "schema_registry", "sink", "write_mode", "delivery_guarantee")
 WHOLE = [
     ("json", "none", "delta", "upsert", "exactly-once"),
+    ("json", "none", "iceberg", "upsert", "exactly-once"),
     ("json", "none", "parquet", "append", "exactly-once"),
     ("json", "none", "postgres", "upsert", "exactly-once"),
     ("json", "none", "kafka", "append", "exactly-once"),
@@ -40,6 +43,8 @@ DEEP = {
     ("protobuf", "confluent", "delta", "append", "at-most-once"),
 }
 """Of the other formats, one each runs all that has to do with decoding, keys and the registry."""
+OF_A_TABLE = {("json", "none", "iceberg", "append", "exactly-once")}
+"""Beside one that runs all of them, what has to do with the table."""
 CRASHES = "gap"
 """The story with a crash in each gap: good, bad, mixed and wrongly framed records, and deletes."""
 ONCE = (
@@ -53,6 +58,7 @@ DECODING = (
 )
 
 
+OWN_JARS = ("delta", "iceberg")
 KEPT = 2
 Record = Callable[[str, object], None]
 
@@ -65,6 +71,8 @@ def chosen(answers: dict[str, Any]) -> str:
     """Which of a variant's own tests are run, as pytest's ``-k`` takes it."""
     if decoder_and_guarantee(answers) in DEEP:
         return DECODING
+    if decoder_and_guarantee(answers) in OF_A_TABLE:
+        return f"{CRASHES} or repeat or test_iceberg or test_binding"
     if answers["delivery_guarantee"] != "exactly-once":
         return CRASHES
     if answers["sink"] != DEFAULT_SINK:
@@ -74,7 +82,10 @@ def chosen(answers: dict[str, Any]) -> str:
 
 BY_JARS = sorted(
     (answers for answers in RUN_HERE if decoder_and_guarantee(answers) not in WHOLE),
-    key=lambda answers: (answers["sink"] == DEFAULT_SINK, answers["value_format"] == "avro"),
+    key=lambda answers: (
+        answers["sink"] if answers["sink"] in OWN_JARS else "",
+        answers["value_format"] == "avro",
+    ),
 )
 """Variants with the same jars stand together."""
 
@@ -109,8 +120,12 @@ class SharedProcesses:
             if len(self._processes) == KEPT:
                 self._processes.pop(next(iter(self._processes))).close()
             log = self._folder / f"{repository.jars.name}.log"
-            options = shared_classes.jvm_options()
-            process = OwnTests(repository.jars, self._broker.bootstrap_servers, log, options)
+            python = python_for(repository.path)
+            options = os.environ["JDK_JAVA_OPTIONS"]
+            if python == sys.executable:  # another Spark's classes are others
+                options = shared_classes.jvm_options()
+            servers = self._broker.bootstrap_servers
+            process = OwnTests(python, repository.jars, servers, log, options)
             self._processes[repository.jars] = process
         return self._processes[repository.jars]
 

@@ -111,7 +111,7 @@ def test_nothing_in_the_template_needs_trust() -> None:
         ({"topics": 3}, "3", "orders, refunds"),
         ({"value_format": "xml"}, "xml", "avro"),
         ({"schema_registry": "karapace"}, "karapace", "confluent"),
-        ({"sink": "iceberg"}, "iceberg", "delta"),
+        ({"sink": "hudi"}, "hudi", "iceberg"),
         ({"sink": "parquet", **UPSERT}, "Parquet", "append"),
         ({"sink": "kafka", **UPSERT}, "Kafka", "cleanup.policy=compact"),
         ({"write_mode": "merge"}, "merge", "upsert"),
@@ -162,6 +162,10 @@ def test_topics_are_taken_as_a_list_or_with_commas(
 ) -> None:
     render(tmp_path, **answers)
     assert {path.stem for path in (tmp_path / "schemas").iterdir()} == set(topics)
+
+
+def test_default_spark_is_one_that_the_sink_has(tmp_path: Path) -> None:
+    assert answers_of(render(tmp_path, sink="iceberg"))["spark_version"] == "4.0"
 
 
 @pytest.mark.parametrize("rule", MATRIX["refused"], ids=lambda rule: str(rule["answers"]))

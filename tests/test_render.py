@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rendering import MATRIX, ROOT, Answers, name_of, render, snapshot, variants
+from rendering import MATRIX, ROOT, Answers, name_of, render, snapshot, usual_spark, variants
 
 VARIANTS = list(variants())
 GOLDEN = ROOT / "tests/golden"
@@ -38,7 +38,7 @@ BIN = Path(sys.executable).parent
 by_variant = pytest.mark.parametrize("answers", VARIANTS, ids=name_of)
 # Which Spark is pinned changes no Python, but that one test is left out.
 by_code = pytest.mark.parametrize(
-    "answers", [answers for answers in VARIANTS if answers["spark_version"] == "4.2"], ids=name_of
+    "answers", [v for v in VARIANTS if v["spark_version"] == usual_spark(v)], ids=name_of
 )
 
 
@@ -129,6 +129,9 @@ def test_a_variant_pins_what_the_matrix_says(folder: Path, answers: Answers) -> 
     }
     assert jars["spark-sql-kafka-0-10_2.13"] == spark["pyspark"]
     assert jars.get(spark["delta_artifact"]) == (spark["delta"] if has_delta else None)
+    runtimes = {name: jar for name, jar in jars.items() if name.startswith("iceberg-")}
+    has_iceberg = answers["sink"] == "iceberg"
+    assert runtimes == ({spark["iceberg_artifact"]: spark["iceberg"]} if has_iceberg else {})
 
 
 @by_variant
