@@ -77,7 +77,7 @@ def test_what_is_replaced_under_a_running_stream_is_refused_in_its_next_batch(
 
     def replace(*ignored: object) -> None:
         if replaced == "table":
-            shutil.rmtree(pipeline.topic.location)
+            pipeline.drop_table()
         else:
             recreate_topic(pipeline)
 
@@ -146,7 +146,7 @@ def test_replaced_table_is_refused(make: MakePipeline) -> None:
     pipeline = make()
     pipeline.send(event("a", 1))
     pipeline.drain()
-    shutil.rmtree(pipeline.topic.location)
+    pipeline.drop_table()
     pipeline.send(event("b", 2))
 
     with pytest.raises(RefusedError, match="is gone since"):
@@ -194,7 +194,7 @@ def test_checkpoint_that_was_set_back_is_refused(make: MakePipeline) -> None:
 def test_new_checkpoint_over_a_restored_table_goes_on_where_that_one_ends(
     make: MakePipeline,
 ) -> None:
-    """A RESTORE takes a batch away, then the checkpoint is lost: that batch is not in the table."""
+    """A RESTORE takes a batch away, then the checkpoint is lost: the table lacks it."""
     pipeline = make()
     restore_to_before_the_second_batch(pipeline)
     shutil.rmtree(checkpoint_folder(pipeline))

@@ -67,7 +67,7 @@ def test_what_is_replaced_under_a_running_stream_is_refused_in_its_next_batch(
 
     def replace(*ignored: object) -> None:
         if replaced == "table":
-            shutil.rmtree(pipeline.topic.location)
+            pipeline.drop_table()
         else:
             recreate_topic(pipeline)
 
@@ -136,7 +136,7 @@ def test_replaced_table_is_refused(make: MakePipeline) -> None:
     pipeline = make()
     pipeline.send(event("a", 1))
     pipeline.drain()
-    shutil.rmtree(pipeline.topic.location)
+    pipeline.drop_table()
     pipeline.send(event("b", 2))
 
     with pytest.raises(RefusedError, match="is gone since"):
