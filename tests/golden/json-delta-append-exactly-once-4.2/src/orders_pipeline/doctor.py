@@ -86,7 +86,7 @@ def _table(spark: SparkSession, topic: Topic) -> str:
         return f"{topic.location} does not exist yet; a run makes it"
     commits = table.commits(spark, topic)
     label = next((commit.label for commit in commits if commit.label), None)
-    return f"version {commits[0].version}, newest batch {label}"
+    return f"version {commits[0].version if commits else 0}, newest batch {label}"
 
 
 def _binding(spark: SparkSession, topic: Topic) -> str:

@@ -206,7 +206,7 @@ def test_checkpoint_that_was_set_back_is_refused(make: MakePipeline) -> None:
 def test_new_checkpoint_over_a_restored_table_goes_on_where_that_one_ends(
     make: MakePipeline,
 ) -> None:
-    """A RESTORE takes a batch away, then the checkpoint is lost: that batch is not in the table."""
+    """A RESTORE takes a batch away, then the checkpoint is lost: the table lacks it."""
     pipeline = make()
     restore_to_before_the_second_batch(pipeline)
     shutil.rmtree(checkpoint_folder(pipeline))

@@ -1,0 +1,69 @@
+"""The Iceberg catalog that knows a topic's table, and the table as Iceberg's own library has it."""
+
+import hashlib
+import json
+import os
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from .settings import Topic
+
+SECRETS = {"PIPELINE_CATALOG_CREDENTIAL": "credential", "PIPELINE_CATALOG_TOKEN": "token"}
+"""What a REST catalog is told in secret: a variable of the environment, the property it becomes."""
+
+
+def open_catalog(spark: SparkSession, topic: Topic) -> str:
+    """Tells the session of the topic's catalog, once; returns the name that it has there.
+
+    In the session alone, and late: what Spark is started with is shown on its pages.
+    """
+    table = topic.table
+    properties = {
+        **table.catalog_properties,
+        "type": table.catalog,
+        "warehouse": topic.warehouse,
+        "cache-enabled": "false",  # other processes write the tables too
+        **({"uri": table.catalog_uri} if table.catalog_uri else {}),
+    }
+    told = json.dumps(properties, sort_keys=True)
+    key = f"spark.sql.catalog.lake_{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+    if spark.conf.get(key, None) is None:
+        for variable, name in SECRETS.items():
+            if table.catalog == "rest" and variable in os.environ:
+                properties[name] = os.environ[variable]
+        for name, value in properties.items():
+            spark.conf.set(f"{key}.{name}", value)
+        spark.conf.set(key, "org.apache.iceberg.spark.SparkCatalog")
+    return key.rpartition(".")[2]
+
+
+def namespace(spark: SparkSession, topic: Topic) -> str:
+    """The namespace of the topic's table, as SQL takes it."""
+    return f"{open_catalog(spark, topic)}.{topic.table.namespace}"
+
+
+def full_name(spark: SparkSession, topic: Topic) -> str:
+    """The topic's table, as SQL takes it: catalog, namespace, name."""
+    return f"{namespace(spark, topic)}.{quoted(topic.table_name)}"
+
+
+def load(spark: SparkSession, topic: Topic) -> Any:
+    """The table as it is now: ``org.apache.iceberg.Table``; None where there is none."""
+    name = full_name(spark, topic)
+    if not spark.catalog.tableExists(name):
+        return None
+    jvm: Any = spark._jvm
+    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
+
+
+def call(spark: SparkSession, topic: Topic, procedure: str, arguments: str = "") -> DataFrame:
+    """Does one of Iceberg's procedures to the table; ``arguments`` are more than its name."""
+    table = f"table => '{topic.table.namespace}.{topic.table_name}'"
+    given = ", ".join(filter(None, [table, arguments]))
+    return spark.sql(f"CALL {open_catalog(spark, topic)}.system.{procedure}({given})")
+
+
+def quoted(name: str) -> str:
+    """A column's name as SQL takes it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"

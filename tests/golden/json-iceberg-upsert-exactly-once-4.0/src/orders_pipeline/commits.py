@@ -1,0 +1,111 @@
+"""A commit to the Iceberg table: what it carries, and what is done when another comes first.
+
+Iceberg puts the properties that ``CommitMetadata`` is given into the summary of every snapshot that
+the same thread commits meanwhile: of an append, and of a MERGE.
+"""
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import SparkSession
+
+from . import table
+from .batch import Batch
+from .settings import Topic
+
+ATTEMPTS = 10
+CONFLICTS = {"CommitFailedException", "ValidationException"}
+"""What Iceberg raises when another's commit came first: nothing of ours is in the table."""
+UNKNOWN = "CommitStateUnknownException"
+log = logging.getLogger(__name__)
+
+
+def commit_batch(
+    action: Callable[[], None], batch: Batch, topic: Topic, spark: SparkSession
+) -> str:
+    """Does ``action``, whose one commit is this batch's and says so; returns the commit's id.
+
+    Raises:
+        PySparkException, Py4JJavaError: it failed; the table has nothing of it, unless Iceberg
+            does not know that, in which case the next start asks the table again.
+    """
+    commit_id = str(uuid.uuid4())
+    properties = {table.COMMIT: commit_id, table.LABEL: json.dumps(batch.label())}
+    try:
+        commit(properties, action, spark)
+    except (PySparkException, Py4JJavaError) as error:
+        if UNKNOWN not in names(error):
+            raise
+        if table.newest_label(spark, topic, batch.pipeline) != batch.label():
+            raise
+        log.warning("batch %d of %s: no answer, but the table has it", batch.id, topic.name)
+    return commit_id
+
+
+def commit_unlabelled(action: Callable[[], None], spark: SparkSession) -> str:
+    """Does ``action``, whose one commit is no batch's; returns the commit's id.
+
+    Raises:
+        PySparkException, Py4JJavaError: it failed.
+    """
+    commit_id = str(uuid.uuid4())
+    commit({table.COMMIT: commit_id}, action, spark)
+    return commit_id
+
+
+def commit(properties: dict[str, str], action: Callable[[], None], spark: SparkSession) -> None:
+    """Does ``action``, again when another writer came first; its snapshots carry ``properties``.
+
+    Raises:
+        PySparkException, Py4JJavaError: another came first ``ATTEMPTS`` times, or it failed.
+    """
+    jvm: Any = spark._jvm
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    failures = jvm.java.lang.Class.forName("java.lang.RuntimeException")
+    given = jvm.java.util.HashMap(properties)
+    for attempt in range(1, ATTEMPTS + 1):
+        done = _Callable(action)
+        jvm.org.apache.iceberg.spark.CommitMetadata.withCommitProperties(given, done, failures)
+        if done.error is None:
+            return
+        if attempt == ATTEMPTS or not CONFLICTS & names(done.error):
+            raise done.error
+        log.warning("attempt %d met another writer of the table", attempt)
+        time.sleep(min(0.1 * 2**attempt, 5))
+
+
+def names(error: BaseException) -> set[str]:
+    """The Java classes of an error and of what caused it, without their packages."""
+    found = set()
+    cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    while cause is not None:
+        found.add(str(cause.getClass().getSimpleName()))
+        cause = cause.getCause()
+    return found
+
+
+class _Callable:
+    """``java.util.concurrent.Callable``; what it raises is kept, since Java would wrap it."""
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        self._action = action
+        self.error: Exception | None = None
+
+    def call(self) -> None:
+        """Called by Java, in the thread that waits for it."""
+        try:
+            self._action()
+        except Exception as error:
+            self.error = error
+
+    class Java:
+        """What py4j makes of the object."""
+
+        implements = ("java.util.concurrent.Callable",)

@@ -1,0 +1,24 @@
+"""What makes a replay safe: the table is asked, before each batch, whether it has it already."""
+
+from pyspark.sql import SparkSession
+
+from . import table
+from .batch import Batch
+from .replays import check_same
+from .settings import Topic
+
+AFTER_A_FAILURE = "start again: the batch is done again"
+"""What to do once the cause of a failed batch is mended."""
+
+
+def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
+    """True when an earlier run wrote this batch and stopped before Spark had committed it.
+
+    Raises:
+        RefusedError: see ``replays.check_same``.
+    """
+    label = table.newest_label(spark, topic, batch.pipeline)
+    if label is None or label["batch"] < batch.id:
+        return False
+    check_same(label, batch, topic)
+    return True

@@ -1,0 +1,262 @@
+"""Settings: typed, validated, from three places, the first that names one wins.
+
+1. the environment: ``PIPELINE_KAFKA__BOOTSTRAP_SERVERS=broker:9092`` (two underscores for a dot)
+2. ``conf/pipeline.toml``, which a person edits (``PIPELINE_CONF`` names another file)
+3. ``defaults.toml`` beside this module, written from the template's answers
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from .errors import SettingsError
+
+DEFAULTS = Path(__file__).with_name("defaults.toml")
+Ratio = Annotated[float, Field(gt=0, le=1)]
+SECRET = re.compile(r"(?i)credential|password|secret|token|access.?key")
+SECRETS_ELSEWHERE = (
+    "Take them out, and give them by the environment: PIPELINE_CATALOG_CREDENTIAL or "
+    "PIPELINE_CATALOG_TOKEN for a REST catalog, a store's own variables for a store"
+)
+
+
+class Section(BaseModel):
+    """A table of the settings file; a name that it does not know is an error, not a surprise."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class KafkaSettings(Section):
+    """How the topics are read."""
+
+    bootstrap_servers: str = "localhost:9092"
+    starting_offsets: Annotated[str, Field(pattern=r"^(earliest|latest|\{.*\})$")] = "earliest"
+    """Only for a topic that has no checkpoint yet: earliest, latest, or JSON {"0": 123, ...}."""
+    max_offsets_per_trigger: Annotated[int, Field(gt=0)] = 1_000_000
+    """Records in one batch, at most, all partitions together."""
+    max_records_per_partition: Annotated[int, Field(gt=0)] = 250_000
+    """Records in one Spark task, at most, so that one hot Kafka partition is shared by several."""
+    consumer_group: str | None = None
+    """Where the progress is published for lag tools; the pipeline's name when not set."""
+
+
+class TableSettings(Section):
+    """How the tables are made and kept; ``[topic."<name>"]`` says what one topic does otherwise."""
+
+    location: str = "data/tables"
+    """The folder or URI under which the catalog has the tables: its warehouse. What a REST catalog
+    calls its warehouse may be a name."""
+    catalog: Literal["hadoop", "rest", "hive"] = "hadoop"
+    """hadoop: the folder itself, without a service; rest, hive: the service at ``catalog_uri``."""
+    catalog_uri: str | None = None
+    """https://… of a REST catalog, thrift://… of a Hive metastore; without credentials in it."""
+    catalog_properties: dict[str, str] = {}
+    """More of Iceberg's own properties of the catalog, such as io-impl; none of them secret."""
+    namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*$")] = "ingest"
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")] | None = None
+    """The table's name; when not set, the topic's, with _ for each dot and hyphen."""
+    partition_columns: list[str] = []
+    """Columns, and transforms of them: days(occurred_at), bucket(16, id)."""
+    schema_changes: Literal["add", "refuse"] = "add"
+    """A column that the table lacks: added (nullable), or the start is refused."""
+    key_columns: Annotated[list[str], Field(min_length=1)]
+    """The columns that identify a row; required fields of the schema."""
+    key_format: Literal["string", "json"] = "string"
+    """How a record's key gives the key columns; only a delete, which has no value, needs it."""
+    newest_by: str | None = None
+    """A TIMESTAMP column that orders the records of a key; when not set, Kafka's own order does."""
+
+    @model_validator(mode="after")
+    def _check_catalog(self) -> "TableSettings":
+        if (self.catalog == "hadoop") != (self.catalog_uri is None):
+            raise ValueError(
+                'catalog_uri says where the service of catalog = "rest" or "hive" is; "hadoop" has '
+                "none. Set both, or neither"
+            )
+        if "@" in (self.catalog_uri or ""):
+            raise ValueError(f"catalog_uri holds credentials. {SECRETS_ELSEWHERE}")
+        for name in self.catalog_properties:
+            if SECRET.search(name):
+                raise ValueError(f"catalog_properties names {name}. {SECRETS_ELSEWHERE}")
+        return self
+
+
+class DecodeSettings(Section):
+    """How strictly values are read."""
+
+    unknown_fields: Literal["ignore", "reject"] = "ignore"
+
+
+class DeadLetterSettings(Section):
+    """Where rejected records go."""
+
+    topic_suffix: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]+$")] = ".DLT"
+    on_failure: Literal["stop", "continue"] = "stop"
+    """When the dead letters cannot be stored: stop the query, or log each one's coordinates."""
+
+
+class BreakerSettings(Section):
+    """When rejected records mean that something is wrong with the schema, not with the records."""
+
+    max_rejected_ratio: Ratio = 0.5
+    min_rejected: Annotated[int, Field(gt=0)] = 100
+    """Fewer rejected records than this in a batch never stop the query, whatever their ratio."""
+
+
+class MetricsSettings(Section):
+    """Where the counters can be scraped."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    """The port of the Prometheus endpoint; 0 for none."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic and all that its query needs to know."""
+
+    name: str
+    location: str
+    """Its table, as a person calls it."""
+    warehouse: str
+    """What the catalog is told of where its tables are."""
+    table_name: str
+    checkpoint: str
+    schema_path: Path
+    dead_letters: str
+    """The topic that takes its rejected records."""
+    table: TableSettings
+    settings: "Settings"
+
+
+class Settings(BaseSettings):
+    """The whole configuration of the pipeline."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="PIPELINE_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    name: str
+    topics: Annotated[list[str], Field(min_length=1)]
+    trigger: Annotated[str, Field(pattern=r"^([1-9]\d* seconds|availableNow)$")]
+    """"30 seconds", or "availableNow": read what is there, then end."""
+    checkpoint_location: str = "data/checkpoints"
+    schemas: Path = Path("schemas")
+    kafka: KafkaSettings = KafkaSettings()
+    table: TableSettings
+    decode: DecodeSettings = DecodeSettings()
+    dead_letters: DeadLetterSettings = DeadLetterSettings()
+    breaker: BreakerSettings = BreakerSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    topic: dict[str, dict[str, Any]] = {}
+    """For a topic by its name: fields of ``table`` that differ for it."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Orders the sources; see the module's docstring."""
+        conf = Path(os.environ.get("PIPELINE_CONF", "conf/pipeline.toml"))
+        return (
+            init_settings,
+            env_settings,
+            TomlConfigSettingsSource(settings_cls, conf),
+            TomlConfigSettingsSource(settings_cls, DEFAULTS),
+        )
+
+    @cached_property
+    def tables(self) -> dict[str, TableSettings]:
+        """For each topic, ``table`` with what ``topic`` says of it."""
+        general = self.table.model_dump()
+        return {
+            name: TableSettings.model_validate(general | self.topic.get(name, {}))
+            for name in self.topics
+        }
+
+    @model_validator(mode="after")
+    def _check_topics(self) -> "Settings":
+        unknown = sorted(self.topic.keys() - set(self.topics))
+        if unknown:
+            raise ValueError(f"topic.{unknown[0]} is not one of topics, which are {self.topics}")
+        self.tables  # noqa: B018  # a wrong override is an error now, not when its query starts
+        taken: dict[str, str] = {}
+        for name in self.topics:
+            location = self.topic_settings(name).location.lower()
+            if location in taken:
+                raise ValueError(
+                    f"topics {taken[location]} and {name} have the same table, {location}: give "
+                    f'one a name of its own under [topic."{name}"]'
+                )
+            taken[location] = name
+        return self
+
+    @property
+    def consumer_group(self) -> str:
+        """The group that publishes this pipeline's progress."""
+        return self.kafka.consumer_group or self.name
+
+    def topic_settings(self, name: str) -> Topic:
+        """What the query of the topic ``name`` needs.
+
+        Raises:
+            SettingsError: the pipeline does not ingest that topic.
+        """
+        if name not in self.topics:
+            raise SettingsError(
+                f"{name!r} is not a topic of this pipeline. It has: {', '.join(self.topics)}."
+            )
+        table = self.tables[name]
+        warehouse = table.location if table.catalog == "rest" else _absolute(table.location)
+        table_name = table.name or re.sub(r"[.-]", "_", name)
+        return Topic(
+            name=name,
+            location=f"{table.namespace}.{table_name} in {table.catalog_uri or warehouse}",
+            warehouse=warehouse,
+            table_name=table_name,
+            checkpoint=_under(self.checkpoint_location, name),
+            schema_path=self.schemas / f"{name}.ddl",
+            dead_letters=name + self.dead_letters.topic_suffix,
+            table=self.tables[name],
+            settings=self,
+        )
+
+
+def _under(folder: str, name: str) -> str:
+    """A path in a folder or under a URI; whatever the working directory becomes."""
+    root = folder.rstrip("/")
+    return f"{root}/{name}" if "://" in root else str(Path(root, name).resolve())
+
+
+def _absolute(folder: str) -> str:
+    return folder if "://" in folder else str(Path(folder).resolve())
+
+
+def load() -> Settings:
+    """Reads and validates the settings.
+
+    Raises:
+        SettingsError: one sentence for each wrong setting, with its name and what is wrong.
+    """
+    try:
+        return Settings()  # type: ignore[call-arg]  # the sources give the required ones
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
+            for problem in error.errors(include_url=False, include_input=False)
+        ]
+        raise SettingsError("The settings are wrong. " + "; ".join(problems)) from None

@@ -1,0 +1,251 @@
+"""The Iceberg table of a topic: made, widened, read in its history.
+
+A batch's snapshot is labelled with what identifies the batch. Snapshots expire, and may be set
+back; the newest one stays, and with it all that was not set back.
+"""
+
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    IntegerType,
+    MapType,
+    ShortType,
+    StructField,
+    StructType,
+)
+
+from . import catalog, partitioning
+from .catalog import quoted
+from .errors import RefusedError
+from .settings import Topic
+from .shapes import METADATA, PARTITION
+
+HISTORY = 1000
+"""How many of the newest changes are searched; a commit in question is among the last few."""
+LABEL = "ingest.batch"
+"""The property of a snapshot that says which batch it is."""
+COMMIT = "ingest.commit"
+"""The property of a snapshot that tells it from all others."""
+PROPERTIES = {
+    "format-version": "2",
+    # A MERGE writes what changes beside the files that are there, not those files anew.
+    "write.merge.mode": "merge-on-read",
+    # Each commit writes a file of metadata, and nobody else removes them.
+    "write.metadata.delete-after-commit.enabled": "true",
+}
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One change of the table's state; ``label`` is ``Batch.label`` where a batch made it."""
+
+    version: int
+    """When it was made, in ms since 1970: no two have the same."""
+    label: dict[str, Any] | None
+    restored_to: int | None
+    """For a rollback, the version that it brought back."""
+
+
+def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
+    """Makes the table if there is none, and adds the columns that it lacks.
+
+    Raises:
+        RefusedError: it lacks a column and the settings say not to add any, or a type differs.
+    """
+    taken = sorted({column.name for column in columns if column.name.lower() in METADATA})
+    if taken:
+        raise RefusedError(
+            f"transform.py gives {topic.name} the columns {taken}, which the Iceberg table "
+            "has of its own. Nothing was written. Give them other names."
+        )
+    columns = _kept(columns)
+    name = catalog.full_name(spark, topic)
+    if not exists(spark, topic):
+        log.info("making the table %s", topic.location)
+        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {catalog.namespace(spark, topic)}")
+        properties = ", ".join(f"'{key}' = '{value}'" for key, value in PROPERTIES.items())
+        by = ", ".join(_partition_clause(entry) for entry in partitioning.partitioning(topic))
+        spark.sql(
+            f"CREATE TABLE {name} ({_listed(columns)}) USING iceberg "
+            f"{f'PARTITIONED BY ({by})' if by else ''} TBLPROPERTIES ({properties})"
+        )
+        return
+    present = {field.name.lower(): field for field in spark.table(name).schema}
+    missing = [field for field in columns if field.name.lower() not in present]
+    for field in columns:
+        there = present.get(field.name.lower(), field).dataType
+        if there.simpleString().lower() != field.dataType.simpleString().lower():
+            raise RefusedError(
+                f"The column {field.name} of the table {topic.location} is "
+                f"{there.simpleString()}; the pipeline has {field.dataType.simpleString()} for it. "
+                "Nothing was written. Give the field another name, or change the table's column."
+            )
+    if missing and topic.table.schema_changes == "refuse":
+        raise RefusedError(
+            f"The table {topic.location} lacks the columns {[field.name for field in missing]}. "
+            'Nothing was written. Add them, or set table.schema_changes = "add".'
+        )
+    if missing:
+        log.info("adding to %s: %s", topic.location, [field.name for field in missing])
+        spark.sql(f"ALTER TABLE {name} ADD COLUMNS ({_listed(missing)})")
+
+
+def exists(spark: SparkSession, topic: Topic) -> bool:
+    """True when the topic has a table."""
+    return bool(spark.catalog.tableExists(catalog.full_name(spark, topic)))
+
+
+def identity(spark: SparkSession, topic: Topic) -> str | None:
+    """The id that the table got when it was made; None where there is no table."""
+    held = catalog.load(spark, topic)
+    return None if held is None else str(held.uuid())
+
+
+def read(spark: SparkSession, topic: Topic, snapshot: int | None = None) -> DataFrame:
+    """The rows of the table, now or as of a snapshot, with the columns that *rows* have."""
+    reader = spark.read if snapshot is None else spark.read.option("snapshot-id", snapshot)
+    return reader.table(catalog.full_name(spark, topic)).withColumnRenamed(PARTITION, "_partition")
+
+
+def fitted(rows: DataFrame, topic: Topic, *others: str) -> DataFrame:
+    """*rows* with exactly the table's columns, those that they have not null, and ``others``.
+
+    Raises:
+        RefusedError: the table lacks a column that it had when the pipeline started.
+    """
+    there = rows.sparkSession.table(catalog.full_name(rows.sparkSession, topic)).schema
+    rows = rows.withColumnRenamed("_partition", PARTITION)
+    own = {name.lower() for name in rows.columns}
+    lost = own - {name.lower() for name in [*there.names, *others]}
+    if lost:
+        raise RefusedError(
+            f"The table {topic.location} has the columns {sorted(lost)} no more, which it had when "
+            "this run began. Nothing of this batch was written. Put them back; or start again, "
+            'which adds them (table.schema_changes = "add").'
+        )
+    return rows.select(
+        *(
+            F.col(quoted(field.name))
+            if field.name.lower() in own
+            else F.lit(None).cast(field.dataType).alias(field.name)
+            for field in there
+        ),
+        *others,
+    )
+
+
+def commits(spark: SparkSession, topic: Topic) -> list[Commit]:
+    """The newest changes of the table's state, the newest first."""
+    held = catalog.load(spark, topic)
+    if held is None:
+        return []
+    found: list[Commit] = []
+    made: dict[int, int] = {}
+    version = 0
+    for entry in list(held.history())[-HISTORY:]:
+        version = max(int(entry.timestampMillis()), version + 1)
+        snapshot = int(entry.snapshotId())
+        restored_to = made.get(snapshot)
+        label = _label(held.snapshot(snapshot)) if restored_to is None else None
+        found.append(Commit(version, label, restored_to))
+        made.setdefault(snapshot, version)
+    return found[::-1]
+
+
+def newest_label(spark: SparkSession, topic: Topic, pipeline: str) -> dict[str, Any] | None:
+    """The label of a pipeline's newest batch in the table's present state; None without one."""
+    labels = (_label(snapshot) for snapshot in _lineage(catalog.load(spark, topic)))
+    return next((label for label in labels if label and label["pipeline"] == pipeline), None)
+
+
+def newest_label_at(spark: SparkSession, topic: Topic) -> datetime | None:
+    """When the newest batch came into the table's present state; None where no label is left."""
+    for snapshot in _lineage(catalog.load(spark, topic)):
+        if _label(snapshot):
+            return datetime.fromtimestamp(snapshot.timestampMillis() / 1000, UTC)
+    return None
+
+
+def may_forget(spark: SparkSession, topic: Topic, pipeline: str) -> bool:
+    """True when the table may have a batch of this pipeline whose snapshot has expired."""
+    oldest = None
+    for snapshot in _lineage(catalog.load(spark, topic)):
+        label = _label(snapshot)
+        if label and label["pipeline"] == pipeline:
+            return False  # a later one would be there as well
+        oldest = snapshot
+    return oldest is not None and oldest.parentId() is not None
+
+
+def newest_snapshot(spark: SparkSession, topic: Topic) -> int | None:
+    """The snapshot that is the table's present state; None where it has never had a row."""
+    snapshot = catalog.load(spark, topic).currentSnapshot()
+    return None if snapshot is None else int(snapshot.snapshotId())
+
+
+def parent(spark: SparkSession, topic: Topic, commit_id: str) -> int | None:
+    """The snapshot that a commit, found by its id, was made on; None where it was the first."""
+    for snapshot in _lineage(catalog.load(spark, topic)):
+        if snapshot.summary().get(COMMIT) == commit_id:
+            found = snapshot.parentId()
+            return None if found is None else int(found)
+    raise LookupError(f"{topic.location} has no commit {commit_id}")
+
+
+def _lineage(held: Any) -> Iterator[Any]:
+    """The snapshots that the table's present state is made of, the newest first."""
+    snapshot = None if held is None else held.currentSnapshot()
+    while snapshot is not None:
+        yield snapshot
+        parent = snapshot.parentId()
+        snapshot = None if parent is None else held.snapshot(parent)
+
+
+def _label(snapshot: Any) -> dict[str, Any] | None:
+    try:
+        label = json.loads(snapshot.summary().get(LABEL) or "")
+    except ValueError:
+        return None
+    return label if isinstance(label, dict) and "pipeline" in label else None
+
+
+def _partition_clause(entry: partitioning.Partitioning) -> str:
+    column = quoted(PARTITION if entry.column == "_partition" else entry.column)
+    if not entry.transform:
+        return column
+    return f"{entry.transform}({', '.join(filter(None, [entry.size, column]))})"
+
+
+def _listed(columns: StructType | list[StructField]) -> str:
+    return ", ".join(f"{quoted(c.name)} {c.dataType.simpleString()}" for c in columns)
+
+
+def _kept(columns: StructType) -> StructType:
+    """The columns as an Iceberg table has them: it has no integer of less than 32 bits."""
+    renamed = {"_partition": PARTITION}
+    return StructType(
+        [StructField(renamed.get(c.name, c.name), _kept_type(c.dataType)) for c in columns]
+    )
+
+
+def _kept_type(kind: DataType) -> DataType:
+    if isinstance(kind, ByteType | ShortType):
+        return IntegerType()
+    if isinstance(kind, StructType):
+        return StructType([StructField(f.name, _kept_type(f.dataType)) for f in kind])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_kept_type(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(_kept_type(kind.keyType), _kept_type(kind.valueType))
+    return kind

@@ -1,0 +1,303 @@
+"""What others do to the table meanwhile: expire, rewrite, roll back, alter, drop, write."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import functions as F
+
+from orders_pipeline import catalog, commits, compaction, sink, table
+from orders_pipeline.errors import BatchError, RefusedError, SettingsError
+
+from tests.support.pipeline import MakePipeline, Pipeline, event
+from tests.support.topics import wait_until
+
+
+def ids(pipeline: Pipeline) -> list[str]:
+    return sorted(row.id for row in pipeline.rows())
+
+
+def ingest_in_batches(pipeline: Pipeline, *keys: str) -> None:
+    for number, key in enumerate(keys):
+        pipeline.send(event(key, number))
+        pipeline.drain()
+
+
+def name_of(pipeline: Pipeline) -> str:
+    return catalog.full_name(pipeline.spark, pipeline.topic)
+
+
+def operations(pipeline: Pipeline) -> list[str]:
+    found = pipeline.spark.table(f"{name_of(pipeline)}.snapshots").orderBy("committed_at")
+    return [row.operation for row in found.collect()]
+
+
+def forget_newest_commit(pipeline: Pipeline, number: int) -> None:
+    """Spark has not noted the batch as done, and hands its records over again at the next start."""
+    for name in (f"{number}", f".{number}.crc"):
+        Path(pipeline.topic.checkpoint, "commits", name).unlink(missing_ok=True)
+
+
+def write_as_another(pipeline: Pipeline, key: str) -> None:
+    """Another program adds a row to the table, without a word about batches."""
+    other = table.read(pipeline.spark, pipeline.topic).limit(1)
+    other = other.withColumns({"id": F.lit(key), "_topic": F.lit("another's")})
+    table.fitted(other, pipeline.topic).writeTo(name_of(pipeline)).append()
+
+
+def fold_and_expire_all(pipeline: Pipeline) -> None:
+    """As another program might, which knows nothing of batches."""
+    compaction.compact(pipeline.spark, pipeline.topic, retention_hours=168)
+    given = "older_than => TIMESTAMP '9999-01-01 00:00:00', retain_last => 1"
+    catalog.call(pipeline.spark, pipeline.topic, "expire_snapshots", given)
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, action: Callable[[], Any]) -> None:
+    """Does ``action``, once, when a batch has looked at the table and not yet written to it."""
+    fitted = table.fitted
+
+    def act_first(*arguments: Any) -> Any:
+        monkeypatch.setattr(table, "fitted", fitted)
+        with ThreadPoolExecutor(1) as another:
+            another.submit(action).result()
+        return fitted(*arguments)
+
+    monkeypatch.setattr(table, "fitted", act_first)
+
+
+def test_replayed_batch_counts_once_when_others_wrote_since(make: MakePipeline) -> None:
+    """After the batch: another's row, a fold of all files, and all that may expire does."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a", "b")
+    write_as_another(pipeline, "x")
+    compaction.compact(pipeline.spark, pipeline.topic, retention_hours=0)
+    assert operations(pipeline)[1:] == ["append", "replace"]
+    forget_newest_commit(pipeline, 1)
+
+    pipeline.drain()
+
+    assert ids(pipeline) == ["a", "b", "x"]
+    assert (pipeline.balances[-1].written, pipeline.balances[-1].skipped) == (0, 1)
+
+
+def test_replayed_batch_counts_once_when_every_label_has_expired(make: MakePipeline) -> None:
+    """After the batch: a fold, and by another's hand every snapshot expires but the newest.
+
+    The batch after it is new, and is written; from then on labels tell again.
+    """
+    pipeline = make()
+    ingest_in_batches(pipeline, "a", "b")
+    fold_and_expire_all(pipeline)
+    assert operations(pipeline) == ["replace"]
+    assert [commit.label for commit in table.commits(pipeline.spark, pipeline.topic)] == [None]
+    forget_newest_commit(pipeline, 1)
+
+    pipeline.drain()
+    ingest_in_batches(pipeline, "c")
+
+    assert ids(pipeline) == ["a", "b", "c"]
+    assert [balance.written for balance in pipeline.balances] == [1, 1, 0, 1]
+    assert all(balance.holds for balance in pipeline.balances)
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_commit_without_an_answer_is_looked_for_in_the_table(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch, arrived: bool
+) -> None:
+    """The catalog's answer is lost: of a commit that arrived, and of one that did not."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a")
+    pipeline.send(event("b", 2))
+    commit = commits.commit
+
+    def lose_the_answer(properties: Any, action: Any, spark: Any) -> None:
+        monkeypatch.setattr(commits, "commit", commit)
+        if arrived:
+            commit(properties, action, spark)
+        errors = spark._jvm.org.apache.iceberg.exceptions
+        cause = spark._jvm.java.lang.RuntimeException("no answer")
+        lost = errors.CommitStateUnknownException(cause)
+        raise Py4JJavaError("Lost", lost)
+
+    monkeypatch.setattr(commits, "commit", lose_the_answer)
+    if arrived:
+        pipeline.drain()
+    else:
+        with pytest.raises(BatchError, match="Lost"):
+            pipeline.drain()
+        assert ids(pipeline) == ["a"]
+        pipeline.drain()
+    assert ids(pipeline) == ["a", "b"]
+
+
+def test_rewrite_of_the_files_in_hand_loses_nothing(
+    make: MakePipeline, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While rows are being written on what the table was, all of its files are folded into one."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a", "b", "c")
+    begun, folded = tmp_path / "begun", tmp_path / "folded"
+
+    def wait(offset: int) -> int:
+        begun.touch()
+        for _ in range(600):
+            if folded.exists():
+                return offset
+            threading.Event().wait(0.1)
+        raise TimeoutError
+
+    later = F.udf(wait, "bigint")(F.col("_offset") + 10)
+    rows = pipeline.spark.createDataFrame(pipeline.rows(), pipeline_schema(pipeline))
+    rows = rows.repartition(1).withColumns({"amount": F.lit(7), "_offset": later})
+    rows = rows.withColumn("_deleted", F.col("id") == "b")
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(sink.fill, rows, pipeline.topic)
+        wait_until(lambda: begun.exists() or done.done(), 60, "the write begins")
+        compaction.compact(pipeline.spark, pipeline.topic, retention_hours=168)
+        folded.touch()
+        written = done.result()
+
+    state = sorted((row.id, row.amount) for row in pipeline.rows())
+    assert state == [("a", 7), ("c", 7)]
+    assert (written.written, written.deleted, written.stale) == (2, 1, 0)
+    assert "met another writer" in caplog.text
+
+
+def pipeline_schema(pipeline: Pipeline) -> Any:
+    return table.read(pipeline.spark, pipeline.topic).schema
+
+
+def test_counts_are_right_when_another_changes_the_rows_in_hand(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch deletes a and changes b; another deletes a, and b too, before it comes to that."""
+    pipeline = make()
+    pipeline.send(event("a", 1), event("b", 1), event("c", 1))
+    pipeline.drain()
+    pipeline.send((b"a", None, [], 0), event("b", 2), event("d", 1))
+    delete = f"DELETE FROM {name_of(pipeline)} WHERE id IN ('a', 'b')"  # noqa: S608
+    meanwhile(monkeypatch, lambda: pipeline.spark.sql(delete))
+
+    pipeline.drain()
+
+    assert ids(pipeline) == ["b", "c", "d"]
+    balance = pipeline.balances[-1]
+    assert (balance.written, balance.deleted, balance.stale) == (2, 0, 1)
+    assert balance.holds
+
+
+def test_batch_goes_on_when_another_writes_at_the_same_time(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another's commit comes between a batch's look at the table and its own."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a")
+    pipeline.send(event("b", 2))
+    meanwhile(monkeypatch, lambda: write_as_another(pipeline, "x"))
+
+    pipeline.drain()
+
+    assert ids(pipeline) == ["a", "b", "x"]
+    assert pipeline.balances[-1].holds
+
+
+def test_table_that_is_dropped_in_a_batch_ends_it(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Expected: the batch fails, and the next start is refused."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a")
+    pipeline.send(event("b", 2))
+    meanwhile(monkeypatch, pipeline.drop_table)
+
+    with pytest.raises(BatchError):
+        pipeline.drain()
+    with pytest.raises(RefusedError, match="is gone since"):
+        pipeline.drain()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("ADD COLUMNS (another STRING)", None),
+        ("DROP COLUMN note", "has the columns \\['note'\\] no more"),
+    ],
+)
+def test_schema_that_is_altered_in_a_batch_costs_no_field(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch, change: str, said: str | None
+) -> None:
+    """A column more is null. One less is refused, and nothing of the batch is written."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a")
+    pipeline.send(event("b", 2, note="kept"))
+    alter = f"ALTER TABLE {name_of(pipeline)} {change}"
+    meanwhile(monkeypatch, lambda: pipeline.spark.sql(alter))
+
+    if said:
+        with pytest.raises(RefusedError, match=said):
+            pipeline.drain()
+        assert ids(pipeline) == ["a"]
+    pipeline.drain()
+
+    notes = {row.id: row.note for row in pipeline.rows()}
+    assert notes == {"a": None, "b": "kept"}
+
+
+def test_partitions_are_hidden(make: MakePipeline) -> None:
+    """Asked for: transforms of columns. Expected: files apart, and no column but the record's."""
+    entries = ["days(_timestamp)", "bucket(4, id)", "_partition"]
+    pipeline = make(table={"partition_columns": entries})
+    pipeline.send(event("a", 1), event("b", 2, partition=1))
+    pipeline.drain()
+
+    assert ids(pipeline) == ["a", "b"]
+    fields = ["_timestamp_day", "id_bucket", "_kafka_partition"]
+    found = pipeline.spark.table(f"{name_of(pipeline)}.partitions").schema["partition"]
+    assert found.dataType.fieldNames() == fields  # type: ignore[attr-defined]
+    assert not set(fields[:2]) & set(pipeline.rows()[0].asDict())
+    assert len(pipeline.files()) == 2
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("weeks(_timestamp)", "neither a column nor a transform"),
+        ("bucket(id)", "neither a column nor a transform"),
+        ("days(amount)", "which is int in the table of"),
+        ("days(never)", "names 'never', which the table of"),
+    ],
+)
+def test_partition_that_no_table_can_have_is_refused(
+    make: MakePipeline, entry: str, said: str
+) -> None:
+    pipeline = make(table={"partition_columns": [entry]})
+    with pytest.raises(SettingsError, match=said):
+        pipeline.drain()
+    assert not table.exists(pipeline.spark, pipeline.topic)
+
+
+def test_fields_called_as_icebergs_own_columns_arrive(make: MakePipeline) -> None:
+    """Sent: fields called as columns that every Iceberg table has, and as the stored partition."""
+    pipeline = make()
+    pipeline.write_schema("id STRING NOT NULL, _file STRING, _pos INT, _kafka_partition INT")
+    pipeline.send((b"a", {"id": "a", "_file": "f", "_pos": 7, "_kafka_partition": 8}, [], 1))
+
+    pipeline.drain()
+
+    [row] = pipeline.rows()
+    assert (row._file_, row._pos_, row._kafka_partition_, row._partition) == ("f", 7, 8, 1)
+
+
+def test_small_integers_are_kept_as_int(make: MakePipeline) -> None:
+    """A Iceberg table has no integer of less than 32 bits; the next start finds its columns."""
+    pipeline = make()
+    pipeline.write_schema("id STRING NOT NULL, small SMALLINT, list ARRAY<TINYINT>")
+    for key in "ab":
+        pipeline.send((key.encode(), {"id": key, "small": 7, "list": [1]}, [], 0))
+        pipeline.drain()
+
+    assert [(row.small, row.list) for row in pipeline.rows()] == [(7, [1]), (7, [1])]
