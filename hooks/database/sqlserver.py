@@ -115,8 +115,12 @@ def address(settings: Settings) -> str:
 
 
 def credentials(settings: Settings) -> dict[str, str]:
-    """Who connects, as properties of the driver: never for a log."""
-    return {"user": settings.database.user, "password": os.environ.get(PASSWORD, "")}
+    """Who connects, as properties of the driver: never for a log.
+
+    Neither, where another of its properties says how to log in.
+    """
+    named = {"user": settings.database.user, "password": os.environ.get(PASSWORD, "")}
+    return {name: value for name, value in named.items() if value}
 
 
 def connect(topic: Topic) -> Connection:
