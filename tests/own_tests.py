@@ -69,21 +69,25 @@ def _start_jvm() -> Any:
     """The JVM that all sessions of this process share, with the jars on its own path."""
     from pyspark import SparkContext
 
+    if SparkContext._jvm:
+        return SparkContext._jvm
     jars = ",".join(map(str, Path(os.environ["PIPELINE_JARS"]).glob("*.jar")))
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--jars {jars} pyspark-shell"
+    others = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")  # of a service that was started
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--jars {jars} {others}"
     SparkContext._ensure_initialized()
     return SparkContext._jvm
 
 
-def _run(jvm: Any, repository: Path, arguments: list[str]) -> int:
+def _run(repository: Path, arguments: list[str]) -> int:
     source = str(repository / "src")
     os.chdir(repository)
     os.environ["PYTHONPATH"] = source
-    # Each session's workers import from where the environment of its own says.
-    jvm.java.lang.System.setProperty("spark.executorEnv.PYTHONPATH", source)
     sys.path[:0] = [source, str(repository)]
     try:
         _share_services(repository)
+        # Each session's workers import from where the environment of its own says.
+        jvm = _start_jvm()
+        jvm.java.lang.System.setProperty("spark.executorEnv.PYTHONPATH", source)
         return pytest.main([*arguments, "-q", "-p", "no:cacheprovider", "--rootdir=."])
     finally:
         del sys.path[:2]
@@ -117,13 +121,12 @@ def main() -> None:
     """Answers each line of standard input with a line: the exit code and what was printed."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever else prints
-    jvm = _start_jvm()
     with _until_the_end:
         for line in sys.stdin:
             request = json.loads(line)
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
-                code = _run(jvm, Path(request["repository"]), request["arguments"])
+                code = _run(Path(request["repository"]), request["arguments"])
             answers.write(json.dumps([int(code), printed.getvalue()]) + "\n")
             answers.flush()
 

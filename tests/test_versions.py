@@ -12,7 +12,7 @@ PINNED: dict[str, str] = {
     **MATRIX["development_packages"],
     **MATRIX["registry_packages"],
     **MATRIX["protobuf_packages"],
-    **{name: MATRIX[name] for name in ("cryptography", "fastavro")},
+    **{name: MATRIX[name] for name in ("cryptography", "fastavro", "sqlglot")},
     **{
         re.sub(r"\[.*\]", "", name): version
         for kind in ("format_packages", "sink_packages")

@@ -1,0 +1,198 @@
+"""The connection to SQL Server, and what is tried again when it is lost.
+
+It is a JDBC connection in the driver's JVM, of the same driver that Spark's tasks write with.
+"""
+
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+
+from .database_errors import DatabaseError
+from .errors import NoAnswerError
+from .settings import Settings, Topic
+
+PASSWORD = "PIPELINE_DATABASE_PASSWORD"  # noqa: S105  # the name of it
+ATTEMPTS = 5
+LOCKED = "WITH (HOLDLOCK, UPDLOCK)"
+"""Without it, two that merge one key at once can both find no row and both insert one."""
+Result = TypeVar("Result")
+log = logging.getLogger(__name__)
+
+
+class Connection:
+    """An open connection; each statement is a transaction, unless in a block of one."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    def execute(self, statement: str, *values: Any) -> int:
+        """Runs a statement that gives no rows; how many it changed."""
+        with self._prepared(statement, values) as prepared:
+            return int(prepared.executeUpdate())
+
+    def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """The rows that a statement gives."""
+        with self._prepared(statement, values) as prepared:
+            found, rows = prepared.executeQuery(), []
+            width = range(1, found.getMetaData().getColumnCount() + 1)
+            while found.next():
+                rows.append(tuple(found.getObject(number) for number in width))
+            return rows
+
+    @contextmanager
+    def transaction(self, keep: bool = True) -> Iterator[None]:
+        """What the block does, it does all or nothing; nothing, too, unless ``keep``."""
+        with self._translated():
+            self._raw.setAutoCommit(False)
+        try:
+            yield
+            with self._translated():
+                self._raw.commit() if keep else self._raw.rollback()
+        except BaseException:
+            self._quietly(self._raw.rollback)
+            raise
+        finally:
+            self._quietly(lambda: self._raw.setAutoCommit(True))
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._quietly(self._raw.close)
+
+    @contextmanager
+    def _prepared(self, statement: str, values: tuple[Any, ...]) -> Iterator[Any]:
+        with self._translated():
+            prepared = self._raw.prepareStatement(statement)
+            try:
+                for number, value in enumerate(values, 1):
+                    prepared.setObject(number, value)
+                yield prepared
+            finally:
+                self._quietly(prepared.close)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except Py4JJavaError as error:
+            raise _database_error(error, self._raw) from None
+
+    @staticmethod
+    def _quietly(action: Callable[[], Any]) -> None:
+        """On a connection that is lost, there is nothing left to undo or close."""
+        try:
+            action()
+        except Py4JJavaError as error:
+            log.debug("%s", error.java_exception)
+
+
+def address(settings: Settings) -> str:
+    """The JDBC URL; neither the user nor the password is in it."""
+    database = settings.database
+    if database.url:
+        return database.url
+    properties = {
+        "databaseName": database.name,
+        "encrypt": str(database.encrypt).lower(),
+        "trustServerCertificate": str(database.trust_server_certificate).lower(),
+        "loginTimeout": str(database.connect_timeout_s),
+        # A transaction that waits for another's lock is tried again, rather than wait on.
+        "lockTimeout": "60000",
+        "applicationName": settings.name,
+        **database.properties,
+    }
+    listed = (f"{name}={_in_braces(value)}" for name, value in properties.items())
+    return f"jdbc:sqlserver://{database.host}:{database.port};{';'.join(listed)}"
+
+
+def credentials(settings: Settings) -> dict[str, str]:
+    """Who connects, as properties of the driver: never for a log.
+
+    Neither, where another of its properties says how to log in.
+    """
+    named = {"user": settings.database.user, "password": os.environ.get(PASSWORD, "")}
+    return {name: value for name, value in named.items() if value}
+
+
+def connect(topic: Topic) -> Connection:
+    """An open connection.
+
+    Raises:
+        NoAnswerError: the database does not answer, or does not let this user in.
+    """
+    database = topic.settings.database
+    jvm: Any = SparkContext._jvm
+    properties = jvm.java.util.Properties()
+    for name, value in credentials(topic.settings).items():
+        properties.setProperty(name, value)
+    try:
+        # Spark's list of drivers: Java's own does not see the jars that Spark was given.
+        spark = jvm.org.apache.spark.sql.execution.datasources.jdbc
+        spark.DriverRegistry.register(database.driver)
+        raw = jvm.java.sql.DriverManager.getConnection(address(topic.settings), properties)
+    except Py4JJavaError as error:
+        raise NoAnswerError(
+            f"No connection to the database {database.name} at {database.host}:{database.port} as "
+            f"{database.user}: {_first_line(error)} Nothing was written. Check the section "
+            f"database of the settings, the variable {PASSWORD}, and that the server is up, then "
+            "start again."
+        ) from None
+    return Connection(raw)
+
+
+def try_again(attempt: Callable[[], Result]) -> Result:
+    """Does ``attempt``, and does it again while what stops it passes by; up to ``ATTEMPTS`` times.
+
+    Raises:
+        DatabaseError, NoAnswerError: what stopped the last attempt, or what does not pass by.
+    """
+    for number in range(1, ATTEMPTS):
+        try:
+            return attempt()
+        except (DatabaseError, NoAnswerError) as error:
+            if isinstance(error, DatabaseError) and not error.passes_by:
+                raise
+            log.warning("attempt %d of %d ended: %s", number, ATTEMPTS, type(error).__name__)
+            time.sleep(min(0.5 * 2**number, 10))
+    return attempt()
+
+
+def quoted(name: str) -> str:
+    """A name as SQL Server takes any: in brackets."""
+    return "[" + name.replace("]", "]]") + "]"
+
+
+def table_of(topic: Topic) -> str:
+    """The topic's table, as SQL names it."""
+    return f"{quoted(topic.table.schema_name)}.{quoted(topic.table_name)}"
+
+
+def _in_braces(value: str) -> str:
+    """A value in the driver's URL, where ``;`` and the like would end it."""
+    return value if re.fullmatch(r"[\w.-]*", value) else "{" + value.replace("}", "}" * 2) + "}"
+
+
+def _database_error(error: Py4JJavaError, raw: Any) -> Exception:
+    found: Any = error.java_exception
+    if not is_instance_of(SparkContext._gateway, found, "java.sql.SQLException"):
+        failed: Exception = error
+        return failed
+    try:
+        lost = bool(raw.isClosed()) or not raw.isValid(5)
+    except Py4JJavaError:
+        lost = True
+    code, state = int(found.getErrorCode()), str(found.getSQLState() or "")
+    return DatabaseError(code, state, _first_line(error), lost)
+
+
+def _first_line(error: Py4JJavaError) -> str:
+    return (str(error.java_exception.getMessage()).splitlines() or ["no more is known"])[0]

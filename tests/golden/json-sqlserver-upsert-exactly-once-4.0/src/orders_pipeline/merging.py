@@ -1,0 +1,142 @@
+"""One batch into the database: staged by Spark, merged and noted in one transaction, or not at all.
+
+A row that the table refuses is left out, the rest is staged again: of a key whose newest record is
+refused the one before it then counts.
+"""
+
+import uuid
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from . import ledger
+from .batch import Batch, Refused, Written
+from .catalog import Held, columns_of
+from .counting import every, observe
+from .database import connect, try_again
+from .database_errors import DatabaseError
+from .delivery import AFTER_A_FAILURE
+from .errors import BatchError
+from .halving import refused_rows
+from .settings import Topic
+from .staging import Apply, staged, unfit, unfit_rows, without
+
+MAX_REFUSED = 100
+"""With more refused rows in a batch than this, it is the table that is wrong."""
+EVERY = "1 = 1"
+
+
+class _RefusedRows(Exception):
+    def __init__(self, rows: list[Refused]) -> None:
+        self.rows = rows
+
+
+def merge(
+    rows: DataFrame,
+    topic: Topic,
+    keys: list[str],
+    choose: Callable[[DataFrame], DataFrame],
+    apply: Apply,
+    batch: Batch | None,
+) -> Written:
+    """Stages those of *rows* (``shapes.py``) that ``choose`` gives and has ``apply`` merge them.
+
+    With a ``batch``, it is noted in the same transaction.
+
+    Raises:
+        NoAnswerError: the database does not answer; nothing was written.
+        RefusedError: another process writes the table now; nothing was written.
+        BatchError: the table took no row, or refuses too many.
+    """
+    refused: list[Refused] = []
+    try:
+        while True:
+            try:
+                return _merge_without(refused, rows, topic, keys, choose, apply, batch)
+            except _RefusedRows as found:
+                more = found.rows
+            refused += more
+            if not more or len(refused) > MAX_REFUSED:
+                raise BatchError(
+                    f"The table {topic.location} refuses rows of {topic.name}: more than "
+                    f"{MAX_REFUSED} of a batch, or some only together; the first for "
+                    f"{refused[0].message if refused else 'no reason of its own'}. Nothing of the "
+                    f"batch was written. Look at its constraints, then {AFTER_A_FAILURE}."
+                )
+    except DatabaseError as error:
+        raise BatchError(
+            f"The table {topic.location} took no rows of {topic.name}: {error.reason}. Nothing of "
+            f"the batch was written. Mend that, then {AFTER_A_FAILURE}."
+        ) from error
+
+
+def _merge_without(
+    refused: list[Refused],
+    rows: DataFrame,
+    topic: Topic,
+    keys: list[str],
+    choose: Callable[[DataFrame], DataFrame],
+    apply: Apply,
+    batch: Batch | None,
+) -> Written:
+    there = try_again(lambda: _columns(topic))
+    lacking = [c for c in rows.columns if c != "_deleted" and c.lower() not in there]
+    if lacking:
+        raise BatchError(
+            f"The table {topic.location} lacks the columns {lacking}, which it had at the start. "
+            f"Nothing of the batch was written. Put them back, then {AFTER_A_FAILURE}."
+        )
+    why = unfit(rows.schema, there, keys)
+    accepted, counts = observe(without(rows, refused), received=every())
+    # Kept, and read once before they are written: no count ever comes from Spark's JDBC writer.
+    chosen = choose(accepted).persist()
+    transaction = uuid.uuid4().hex
+    done: list[Written] = []
+
+    def attempt() -> Written:
+        with (
+            connect(topic) as connection,
+            staged(chosen, count, topic, connection, there, keys, batch is not None) as staging,
+        ):
+            try:
+                with connection.transaction():
+                    ledger.lock(connection, topic)
+                    if done and ledger.is_noted(connection, topic, transaction):
+                        return done[-1]  # of an earlier attempt, whose commit was not heard of
+                    written, deleted = apply(connection, topic, staging, EVERY)
+                    done.append(
+                        Written(
+                            received=received + len(refused),
+                            written=written,
+                            deleted=deleted,
+                            deduplicated=received - count,
+                            stale=count - written - deleted,
+                            refused=refused,
+                        )
+                    )
+                    if batch:
+                        ledger.check_writer(connection, topic)
+                        ledger.note(connection, batch, topic, refused, transaction)
+            except DatabaseError as error:
+                if not error.refuses:
+                    raise
+                limit = MAX_REFUSED + 1 - len(refused)
+                more = refused_rows(connection, topic, staging, apply, limit)
+                raise _RefusedRows(more) from None
+        return done[-1]
+
+    try:
+        [(count, misfits)] = chosen.agg(every(), F.count(why)).collect()
+        if misfits:
+            limit = MAX_REFUSED + 1 - len(refused)
+            raise _RefusedRows(unfit_rows(without(rows, refused), why, limit))
+        received = int(counts.get["received"])
+        return try_again(attempt)
+    finally:
+        chosen.unpersist()
+
+
+def _columns(topic: Topic) -> dict[str, Held]:
+    with connect(topic) as connection:
+        return columns_of(connection, topic)

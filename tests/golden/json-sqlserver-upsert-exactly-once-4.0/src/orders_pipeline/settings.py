@@ -1,0 +1,257 @@
+"""Settings: typed, validated, from three places, the first that names one wins.
+
+1. the environment: ``PIPELINE_KAFKA__BOOTSTRAP_SERVERS=broker:9092`` (two underscores for a dot)
+2. ``conf/pipeline.toml``, which a person edits (``PIPELINE_CONF`` names another file)
+3. ``defaults.toml`` beside this module, written from the template's answers
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from .errors import SettingsError
+
+DEFAULTS = Path(__file__).with_name("defaults.toml")
+Ratio = Annotated[float, Field(gt=0, le=1)]
+
+
+class Section(BaseModel):
+    """A table of the settings file; a name that it does not know is an error, not a surprise."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class KafkaSettings(Section):
+    """How the topics are read."""
+
+    bootstrap_servers: str = "localhost:9092"
+    starting_offsets: Annotated[str, Field(pattern=r"^(earliest|latest|\{.*\})$")] = "earliest"
+    """Only for a topic that has no checkpoint yet: earliest, latest, or JSON {"0": 123, ...}."""
+    max_offsets_per_trigger: Annotated[int, Field(gt=0)] = 1_000_000
+    """Records in one batch, at most, all partitions together."""
+    max_records_per_partition: Annotated[int, Field(gt=0)] = 250_000
+    """Records in one Spark task, at most, so that one hot Kafka partition is shared by several."""
+    consumer_group: str | None = None
+    """Where the progress is published for lag tools; the pipeline's name when not set."""
+
+
+class DatabaseSettings(Section):
+    """The SQL Server database; PIPELINE_DATABASE_PASSWORD of the environment holds the password."""
+
+    host: str = "localhost"
+    port: Annotated[int, Field(gt=0, le=65535)] = 1433
+    name: str = "ingest"
+    user: str = "ingest"
+    encrypt: Literal["true", "strict", "false"] = "true"
+    """true: TLS; strict: TLS before anything else, as TDS 8.0 has it; false: in the clear."""
+    trust_server_certificate: bool = False
+    """Whether any certificate will do; if not, Java's authorities, or those of the trustStore among
+    ``properties``, must have signed it for that host."""
+    properties: dict[str, str] = {}
+    """Others of the JDBC driver's properties, such as trustStore or multiSubnetFailover."""
+    max_connections: Annotated[int, Field(gt=0)] = 8
+    """Connections that a batch's tasks open at once, at most; the driver has one beside them."""
+    connect_timeout_s: Annotated[int, Field(gt=1)] = 10
+    url: str | None = None
+    """A whole JDBC URL instead of host, port, name, TLS and properties; the tests set it."""
+    driver: str = "com.microsoft.sqlserver.jdbc.SQLServerDriver"
+    """The class of the JDBC driver; the tests set it."""
+
+    @model_validator(mode="after")
+    def _check_no_secret(self) -> "DatabaseSettings":
+        given = [*self.properties, *re.findall(r"(\w+)\s*=", self.url or "")]
+        if any(re.search("password|secret|token", name, re.IGNORECASE) for name in given):
+            raise ValueError("a secret is among the properties: PIPELINE_DATABASE_PASSWORD has it")
+        return self
+
+
+class TableSettings(Section):
+    """How the tables are made and kept; ``[topic."<name>"]`` says what one topic does otherwise."""
+
+    schema_name: Annotated[str, Field(min_length=1)] = "dbo"
+    """The database's schema that has the tables, which must be there."""
+    table_name: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    """For one topic; when not set, its own name, in lower case, with _ for what is no letter."""
+    schema_changes: Literal["add", "refuse"] = "add"
+    """A column that the table lacks: added (nullable), or the start is refused."""
+    key_columns: Annotated[list[str], Field(min_length=1)]
+    """The columns that identify a row; required fields of the schema."""
+    key_format: Literal["string", "json"] = "string"
+    """How a record's key gives the key columns; only a delete, which has no value, needs it."""
+    newest_by: str | None = None
+    """A TIMESTAMP column that orders the records of a key; when not set, Kafka's own order does."""
+
+
+class DecodeSettings(Section):
+    """How strictly values are read."""
+
+    unknown_fields: Literal["ignore", "reject"] = "ignore"
+
+
+class DeadLetterSettings(Section):
+    """Where rejected records go."""
+
+    topic_suffix: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]+$")] = ".DLT"
+    on_failure: Literal["stop", "continue"] = "stop"
+    """When the dead letters cannot be stored: stop the query, or log each one's coordinates."""
+
+
+class BreakerSettings(Section):
+    """When rejected records mean that something is wrong with the schema, not with the records."""
+
+    max_rejected_ratio: Ratio = 0.5
+    min_rejected: Annotated[int, Field(gt=0)] = 100
+    """Fewer rejected records than this in a batch never stop the query, whatever their ratio."""
+
+
+class MetricsSettings(Section):
+    """Where the counters can be scraped."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    """The port of the Prometheus endpoint; 0 for none."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic and all that its query needs to know."""
+
+    name: str
+    location: str
+    """The table's schema and name, for people."""
+    table_name: str
+    checkpoint: str
+    schema_path: Path
+    dead_letters: str
+    """The topic that takes its rejected records."""
+    table: TableSettings
+    settings: "Settings"
+
+
+class Settings(BaseSettings):
+    """The whole configuration of the pipeline."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="PIPELINE_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    name: str
+    topics: Annotated[list[str], Field(min_length=1)]
+    trigger: Annotated[str, Field(pattern=r"^([1-9]\d* seconds|availableNow)$")]
+    """"30 seconds", or "availableNow": read what is there, then end."""
+    checkpoint_location: str = "data/checkpoints"
+    schemas: Path = Path("schemas")
+    kafka: KafkaSettings = KafkaSettings()
+    database: DatabaseSettings = DatabaseSettings()
+    table: TableSettings
+    decode: DecodeSettings = DecodeSettings()
+    dead_letters: DeadLetterSettings = DeadLetterSettings()
+    breaker: BreakerSettings = BreakerSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    topic: dict[str, dict[str, Any]] = {}
+    """For a topic by its name: fields of ``table`` that differ for it."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Orders the sources; see the module's docstring."""
+        conf = Path(os.environ.get("PIPELINE_CONF", "conf/pipeline.toml"))
+        return (
+            init_settings,
+            env_settings,
+            TomlConfigSettingsSource(settings_cls, conf),
+            TomlConfigSettingsSource(settings_cls, DEFAULTS),
+        )
+
+    @cached_property
+    def tables(self) -> dict[str, TableSettings]:
+        """For each topic, ``table`` with what ``topic`` says of it."""
+        general = self.table.model_dump()
+        return {
+            name: TableSettings.model_validate(general | self.topic.get(name, {}))
+            for name in self.topics
+        }
+
+    @model_validator(mode="after")
+    def _check_topics(self) -> "Settings":
+        unknown = sorted(self.topic.keys() - set(self.topics))
+        if unknown:
+            raise ValueError(f"topic.{unknown[0]} is not one of topics, which are {self.topics}")
+        self.tables  # noqa: B018  # a wrong override is an error now, not when its query starts
+        names = [_table_name(name, table) for name, table in self.tables.items()]
+        for name, table_name in zip(self.topics, names, strict=True):
+            if len(table_name) > 128 or names.count(table_name) > 1:
+                raise ValueError(
+                    f"the table of {name} cannot be called {table_name}: another is, or it is too "
+                    f'long. Set topic."{name}".table_name'
+                )
+        return self
+
+    @property
+    def consumer_group(self) -> str:
+        """The group that publishes this pipeline's progress."""
+        return self.kafka.consumer_group or self.name
+
+    def topic_settings(self, name: str) -> Topic:
+        """What the query of the topic ``name`` needs.
+
+        Raises:
+            SettingsError: the pipeline does not ingest that topic.
+        """
+        if name not in self.topics:
+            raise SettingsError(
+                f"{name!r} is not a topic of this pipeline. It has: {', '.join(self.topics)}."
+            )
+        table_name = _table_name(name, self.tables[name])
+        return Topic(
+            name=name,
+            location=f"{self.tables[name].schema_name}.{table_name}",
+            table_name=table_name,
+            checkpoint=_under(self.checkpoint_location, name),
+            schema_path=self.schemas / f"{name}.ddl",
+            dead_letters=name + self.dead_letters.topic_suffix,
+            table=self.tables[name],
+            settings=self,
+        )
+
+
+def _table_name(topic: str, table: TableSettings) -> str:
+    return table.table_name or re.sub(r"[^a-z0-9]", "_", topic.lower())
+
+
+def _under(folder: str, name: str) -> str:
+    """A path in a folder or under a URI; Delta takes no relative ones."""
+    root = folder.rstrip("/")
+    return f"{root}/{name}" if "://" in root else str(Path(root, name).resolve())
+
+
+def load() -> Settings:
+    """Reads and validates the settings.
+
+    Raises:
+        SettingsError: one sentence for each wrong setting, with its name and what is wrong.
+    """
+    try:
+        return Settings()  # type: ignore[call-arg]  # the sources give the required ones
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
+            for problem in error.errors(include_url=False, include_input=False)
+        ]
+        raise SettingsError("The settings are wrong. " + "; ".join(problems)) from None

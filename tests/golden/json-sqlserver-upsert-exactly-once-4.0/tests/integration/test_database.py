@@ -1,0 +1,449 @@
+"""What SQL Server may do to a batch: refuse a row, lose the connection, let another writer in.
+
+H2 stands in for it, unless SQLSERVER_URL names a real one: see ``tests/support/database.py``.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import Row
+
+from orders_pipeline import backfill, catalog, database, ledger, sink, staging, table
+from orders_pipeline.batch import Batch, Refused
+from orders_pipeline.catalog import number_of, tables_of
+from orders_pipeline.database import PASSWORD, Connection, connect, table_of
+from orders_pipeline.database_errors import DatabaseError
+from orders_pipeline.errors import BatchError, NoAnswerError, RefusedError
+from orders_pipeline.leftovers import staging_name
+from orders_pipeline.settings import Topic
+
+from tests.support.database import NOT_RUN, is_real
+from tests.support.pipeline import MakePipeline, Pipeline, event
+from tests.support.tables import read_table
+from tests.support.topics import wait_until
+
+
+def execute(pipeline: Pipeline, statement: str) -> int:
+    """Runs a statement in which {} is the topic's table."""
+    with connect(pipeline.topic) as connection:
+        return connection.execute(statement.replace("{}", table_of(pipeline.topic)))
+
+
+def ids(pipeline: Pipeline) -> list[str]:
+    return sorted(row.id for row in pipeline.rows())
+
+
+def refused(pipeline: Pipeline) -> dict[bytes | None, bytes | None]:
+    """The dead letters: key and message of those that the table refused."""
+    name = "__connect.errors.exception."
+    return {
+        letter.key: letter.headers[name + "message"]
+        for letter in pipeline.letters()
+        if letter.headers[name + "class.name"] == b"refused"
+    }
+
+
+def test_batch_arrives_in_a_real_sql_server(make: MakePipeline) -> None:
+    """With SQLSERVER_URL all tests of this folder run on a real server. This one says whether."""
+    if not is_real():
+        pytest.skip(f"SQL Server: {NOT_RUN}")
+    pipeline = make()
+    pipeline.send(event("a", 1, note="ü\0"), event("b", 2, partition=1))
+    pipeline.drain()
+
+    with connect(pipeline.topic) as connection:
+        [(version,)] = connection.query("SELECT @@VERSION")
+    assert "Microsoft" in version
+    assert [(row.id, row.note) for row in pipeline.rows()] == [("a", "ü\0"), ("b", None)]
+
+
+def test_row_that_breaks_a_constraint_alone_is_refused_and_comes_back(make: MakePipeline) -> None:
+    """The table says amount < 100. Sent: 200 among others. Then the constraint goes: replay."""
+    pipeline = make()
+    pipeline.send(event("first", 1))
+    pipeline.drain()
+    execute(pipeline, "ALTER TABLE {} ADD CONSTRAINT small CHECK (amount < 100)")
+    pipeline.send(*(event(f"k{n}", n) for n in range(5)), event("large", 200), event("last", 6))
+
+    pipeline.drain()
+
+    assert ids(pipeline) == ["first", *(f"k{n}" for n in range(5)), "last"]
+    [(key, message)] = refused(pipeline).items()
+    assert key == b"large"
+    assert message
+    assert b"(small)" in message
+    assert b"200" not in message
+    execute(pipeline, "ALTER TABLE {} DROP CONSTRAINT small")
+    for _ in range(2):
+        backfill.replay(pipeline.spark, pipeline.topic, reason="refused", since_ms=0)
+    assert ids(pipeline) == sorted(["first", *(f"k{n}" for n in range(5)), "large", "last"])
+    assert all(balance.holds for balance in pipeline.balances)
+
+
+def test_number_that_is_not_finite_alone_is_refused(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transform divides: of three records one gives infinity, one NaN."""
+    pipeline = make()
+    share = "CASE id WHEN 'a' THEN 0.5D WHEN 'b' THEN double('Infinity') ELSE double('NaN') END"
+    for module in ("pipeline", "columns"):
+        monkeypatch.setattr(
+            f"orders_pipeline.{module}.transform",
+            lambda topic, rows: rows.selectExpr("*", f"{share} AS share"),
+        )
+    pipeline.send(event("a", 1), event("b", 2), event("c", 3))
+
+    pipeline.drain()
+
+    assert [(row.id, row.share) for row in pipeline.rows()] == [("a", 0.5)]
+    assert refused(pipeline) == dict.fromkeys((b"b", b"c"), b"share is no finite number")
+    assert pipeline.balances[-1].holds
+
+
+def test_key_that_sql_server_would_take_for_another_alone_is_refused(make: MakePipeline) -> None:
+    """Sent: a key, the same with a space at its end, in another case, and one that is too long."""
+    pipeline = make()
+    long = "x" * 449 + "\U0001f600"  # 450 characters to us, 451 to UTF-16
+    pipeline.send(event("a", 1), event("A", 2), event(long[1:], 3))
+    pipeline.send(
+        (b"space", {"id": "a ", "amount": 4}, [], 0), (b"long", {"id": long, "amount": 4}, [], 0)
+    )
+
+    pipeline.drain()
+
+    assert ids(pipeline) == sorted(["a", "A", long[1:]])
+    assert refused(pipeline) == {
+        b"space": b"id ends in a space",
+        b"long": b"id has more than 450 characters",
+    }
+    assert pipeline.balances[-1].holds
+
+
+def test_older_record_of_a_key_counts_when_its_newest_is_refused(make: MakePipeline) -> None:
+    """The table says amount < 100. Sent: 1, then 200 for the same key, in one batch."""
+    pipeline = make()
+    pipeline.send(event("other", 1))
+    pipeline.drain()
+    execute(pipeline, "ALTER TABLE {} ADD CONSTRAINT small CHECK (amount < 100)")
+    pipeline.send(event("k", 1), event("k", 200))
+
+    pipeline.drain()
+
+    assert {row.id: row.amount for row in pipeline.rows()} == {"other": 1, "k": 1}
+    assert set(refused(pipeline)) == {b"k"}
+    assert pipeline.balances[-1].holds
+
+
+def test_lock_that_is_not_had_in_time_is_tried_again(
+    make: MakePipeline, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another transaction holds a row of the batch for longer than the batch waits for it."""
+    pipeline = make()
+    url = str(pipeline.settings.database.url).replace("LOCK_TIMEOUT=20000;", "")
+    url += ";lockTimeout=300" if is_real() else ";LOCK_TIMEOUT=300"
+    own = pipeline.settings.database.model_copy(update={"url": url})
+    pipeline.settings = pipeline.settings.model_copy(update={"database": own})
+    pipeline.send(event("a", 1), event("b", 1))
+    pipeline.drain()
+    pipeline.send(event("a", 2), event("b", 2))
+    ended = "attempt 1 of 5 ended: DatabaseError"
+
+    def hold() -> None:
+        with connect(pipeline.topic) as connection, connection.transaction():
+            change = f"UPDATE {table_of(pipeline.topic)} SET note = 'x' WHERE id = 'b'"
+            connection.execute(change)
+            holds.set()
+            wait_until(lambda: ended in caplog.text, 60, "the batch has waited for b in vain")
+
+    holds = threading.Event()
+    other = threading.Thread(target=hold)
+    other.start()
+    assert holds.wait(60)
+    pipeline.drain()
+    other.join(60)
+
+    assert ended in caplog.text
+    assert {row.id: row.amount for row in pipeline.rows()} == {"a": 2, "b": 2}
+
+
+def test_table_without_a_unique_key_is_refused(make: MakePipeline) -> None:
+    pipeline = make()
+    execute(pipeline, "CREATE TABLE {} (id nvarchar(100), amount int)")
+
+    with pytest.raises(RefusedError, match=r"no unique index .* ADD UNIQUE \(\[id\]\)"):
+        pipeline.drain()
+
+
+def test_key_by_a_collation_that_takes_keys_for_the_same_is_refused(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What SQL Server says of a column with its usual collation; H2 has none, so it is told."""
+    pipeline = make()
+
+    def by_the_usual(*arguments: Any) -> dict[str, Any]:
+        usual = {"collation": "SQL_Latin1_General_CP1_CI_AS"}
+        held = catalog.columns_of(*arguments)
+        return {name: type(each)(**vars(each) | usual) for name, each in held.items()}
+
+    monkeypatch.setattr("orders_pipeline.table.columns_of", by_the_usual)
+    execute(pipeline, "CREATE TABLE {} (id nvarchar(450) NOT NULL PRIMARY KEY, amount int)")
+
+    with pytest.raises(RefusedError, match="compares text by SQL_Latin1_General_CP1_CI_AS"):
+        pipeline.drain()
+
+
+def test_batch_stops_when_the_table_refuses_all_of_it(make: MakePipeline) -> None:
+    """Sent: 150 records; the table wants a column that none has, then a range that none is in."""
+    pipeline = make()
+    pipeline.send(event("first", 1))
+    pipeline.drain()
+    pipeline.send(*(event(f"k{n}", n + 2) for n in range(150)))
+    with pytest.MonkeyPatch.context() as patch:
+        # While it runs: a start would find it.
+        prepare = table.prepare
+
+        def prepare_and_alter(*arguments: Any) -> None:
+            prepare(*arguments)
+            execute(pipeline, "DELETE FROM {}")
+            execute(pipeline, "ALTER TABLE {} ADD owner nvarchar(10) NOT NULL")
+
+        patch.setattr(table, "prepare", prepare_and_alter)
+        with pytest.raises(BatchError, match="wants a value in owner"):
+            pipeline.drain()
+    execute(pipeline, "ALTER TABLE {} DROP COLUMN owner")
+    execute(pipeline, "ALTER TABLE {} ADD CONSTRAINT one CHECK (amount = 1)")
+    with pytest.raises(BatchError, match="more than 100 of a batch"):
+        pipeline.drain()
+
+    assert ids(pipeline) == []
+    assert [balance.dead_lettered for balance in pipeline.balances] == [0]
+
+
+def test_column_that_is_dropped_under_a_running_stream_stops_it(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table loses a column after the start. Expected: a sentence that names it."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    prepare = table.prepare
+
+    def prepare_and_drop(*arguments: Any) -> None:
+        prepare(*arguments)
+        execute(pipeline, "ALTER TABLE {} DROP COLUMN note")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table, "prepare", prepare_and_drop)
+        with pytest.raises(BatchError, match=r"lacks the columns \['note'\]"):
+            pipeline.drain()
+
+    pipeline.drain()  # a start adds it
+    assert ids(pipeline) == ["a"]
+
+
+def lose(connection: Connection) -> None:
+    """Ends a connection under its user's hands."""
+    connection._raw.close()
+
+
+def test_connection_that_is_lost_before_the_commit_costs_nothing(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection ends, once, when all of a batch but its commit is done."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    note = ledger.note
+    lost: list[Connection] = []
+
+    def note_and_lose(
+        connection: Connection, batch: Batch, topic: Topic, refused: list[Refused], name: str
+    ) -> None:
+        note(connection, batch, topic, refused, name)
+        if not lost:
+            lost.append(connection)
+            connection._raw.rollback()  # as the server does for a client that is gone
+            lose(connection)
+
+    monkeypatch.setattr(ledger, "note", note_and_lose)
+    pipeline.drain()
+
+    assert lost
+    assert ids(pipeline) == ["a"]
+    assert pipeline.balances[-1].holds
+
+
+def test_commit_that_is_not_heard_of_is_not_repeated(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection ends right after a batch's commit, once. Expected: its rows once."""
+    pipeline = make()
+    pipeline.send(event("a", 1), event("b", 2))
+    note, transaction = ledger.note, Connection.transaction
+    noted: list[str] = []
+    lost: list[str] = []
+
+    def note_and_tell(*arguments: Any) -> None:
+        note(*arguments)
+        noted.append("a batch")
+
+    @contextmanager
+    def commit_and_lose(connection: Connection, keep: bool = True) -> Iterator[None]:
+        with transaction(connection, keep):
+            yield
+        if noted and not lost:
+            lost.append("the connection")
+            raise DatabaseError(0, "08S01", "the connection is lost", lost=True)
+
+    monkeypatch.setattr(ledger, "note", note_and_tell)
+    monkeypatch.setattr(Connection, "transaction", commit_and_lose)
+    pipeline.drain()
+
+    assert lost
+    assert len(noted) == 1
+    assert ids(pipeline) == ["a", "b"]
+    assert pipeline.balances[-1].written == 2
+
+
+def test_rows_that_spark_sent_twice_are_not_merged(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when Spark runs a task again whose rows had been committed, but not heard of."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    fill = staging._fill
+
+    def fill_twice(*arguments: Any) -> None:
+        fill(*arguments)
+        fill(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(staging, "_fill", fill_twice)
+        with pytest.raises(BatchError, match="1 rows were sent and 2 have arrived"):
+            pipeline.drain()
+    assert ids(pipeline) == []
+
+
+def test_process_that_another_has_replaced_writes_nothing_more(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a batch is written, another process starts on the same table."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    lock = ledger.lock
+
+    def take_over_and_lock(connection: Connection, topic: Topic) -> None:
+        with pytest.MonkeyPatch.context() as patch, connect(topic) as theirs:
+            patch.setattr(ledger, "WRITER", "another")
+            ledger.take_over(theirs, topic)
+        lock(connection, topic)
+
+    monkeypatch.setattr(ledger, "lock", take_over_and_lock)
+    with pytest.raises(RefusedError, match="Another process writes"):
+        pipeline.drain()
+
+    assert ids(pipeline) == []
+
+
+def test_database_that_is_down_stops_the_start(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Microsoft's own driver, at a port where nobody is. Expected: a sentence, no password."""
+    monkeypatch.setattr(database, "ATTEMPTS", 2)
+    monkeypatch.setenv(PASSWORD, "a-secret")
+    driver = "com.microsoft.sqlserver.jdbc.SQLServerDriver"
+    pipeline = make(database={"url": None, "driver": driver, "port": 1, "name": "d", "user": "u"})
+
+    with pytest.raises(NoAnswerError, match=r"d at localhost:1 as u: .*Nothing was") as failed:
+        pipeline.drain()
+
+    assert "port 1" in str(failed.value)
+    assert "a-secret" not in str(failed.value)
+
+
+def test_columns_of_every_type_arrive_as_they_are(make: MakePipeline) -> None:
+    """Written: a row of each type, reserved words among the names; and one of nulls.
+
+    A name with ] in it, which H2 does not read doubled, is in test_sql_server.py alone.
+    """
+    pipeline = make()
+    shape = """
+        id STRING, `order` BOOLEAN, `user` TINYINT, `select` SMALLINT, `Int` INT, long BIGINT,
+        float FLOAT, double DOUBLE, exact DECIMAL(38, 18), bytes BINARY, day DATE,
+        moment TIMESTAMP, local TIMESTAMP_NTZ, `a [ "quote" ?` STRING,
+        nested STRUCT<a: INT, b: STRING>, map MAP<STRING, DOUBLE>, deep ARRAY<ARRAY<INT>>,
+        _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP
+    """
+    moment = datetime(2024, 2, 29, 23, 59, 59, 123456)
+    text = "q\"uo'te,\n\\.\0\\N\t\r\n ü ? [x]]"
+    values: list[Any] = ["a", True, -128, -32768, -(2**31), -(2**63), 1.5, -0.1]
+    values += [Decimal("-0.000000000000000001"), b"\0\xff", date(1, 1, 1), moment, moment, text]
+    values += [Row(a=None, b="x"), {"k": 2.5}, [[1], []], "t", 0, 0, moment]
+    nulls = ["b", *([None] * 16), "t", 0, 1, moment]
+    rows = pipeline.spark.createDataFrame([tuple(values), tuple(nulls)], shape)
+    table.prepare(pipeline.spark, pipeline.topic, rows.schema)
+    marked = rows.selectExpr("*", "false AS _deleted")
+    assert sink.fill(marked, pipeline.topic).written == 2
+
+    found, empty = read_table(pipeline.spark, pipeline.topic)
+
+    values[10:13] = ["0001-01-01", "2024-02-29T23:59:59.123456Z", "2024-02-29 23:59:59.123456"]
+    values[14:17] = ['{"a":null,"b":"x"}', '{"k":2.5}', "[[1],[]]"]
+    values[-1] = values[11]
+    assert list(found) == values
+    assert list(empty) == [*nulls[:-1], values[11]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "outcome"),
+    [
+        ("id nvarchar(3) NOT NULL PRIMARY KEY, amount bigint, note nvarchar(2)", None),
+        ("id nvarchar(9) NOT NULL PRIMARY KEY, amount smallint", "smallint; the pipeline has int"),
+        (
+            "id nvarchar(9) NOT NULL PRIMARY KEY, owner nvarchar(9) NOT NULL",
+            r"wants a value in \['owner'\]",
+        ),
+    ],
+)
+def test_table_that_was_there_is_checked_column_by_column(
+    make: MakePipeline, columns: str, outcome: str | None
+) -> None:
+    """Sent: a note and an id that are too long for the first table, and what fits."""
+    pipeline = make()
+    execute(pipeline, "CREATE TABLE {} (" + columns + ")")
+    pipeline.send(event("a", 1, note="xy"), event("b", 2, note="xyz"), event("long", 3))
+
+    if outcome:
+        with pytest.raises(RefusedError, match=outcome):
+            pipeline.drain()
+        return
+    pipeline.drain()
+
+    assert [(row.id, row.note) for row in pipeline.rows()] == [("a", "xy")]
+    assert set(refused(pipeline)) == {b"b", b"long"}
+
+
+def test_nothing_is_left_beside_the_tables(make: MakePipeline) -> None:
+    """Left: by a process that died, a batch; by backfills, one of today and one of long ago.
+
+    Expected: the next start removes the first and the last; a backfill may be under way.
+    """
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    schema = pipeline.topic.table.schema_name
+    with connect(pipeline.topic) as connection:
+        number = number_of(connection, schema, pipeline.topic.table_name)
+        batch, fill = (staging_name(number, of_stream) for of_stream in (True, False))
+        for name in (batch, fill, f"_ingest_{number}_fill_20200101_x"):
+            connection.execute(f"CREATE TABLE [{schema}].[{name}] (_row int)")
+    pipeline.send(event("b", 2))
+
+    pipeline.drain()
+
+    with connect(pipeline.topic) as connection:
+        names = tables_of(connection, schema)
+    assert [name for name in names if name.startswith(f"_ingest_{number}_")] == [fill]

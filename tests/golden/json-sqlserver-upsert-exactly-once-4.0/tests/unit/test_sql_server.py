@@ -1,0 +1,146 @@
+"""What SQL Server is sent, as it gets it, and what is made of its answers; no server has a part.
+
+H2, which the integration tests run on, never sees the locking hint and the collation.
+"""
+
+import re
+from typing import Any
+
+import pytest
+import sqlglot
+from sqlglot import exp
+
+from orders_pipeline import sink
+from orders_pipeline.column_types import holds
+from orders_pipeline.database import Connection, address
+from orders_pipeline.database_errors import DatabaseError
+from orders_pipeline.settings import Settings, Topic
+from orders_pipeline.staging import Staging
+from orders_pipeline.table import _create
+
+AWKWARD = "a [key] of 'ours' ?"
+STAGING = Staging(
+    "[dbo].[_ingest_1]",
+    1,
+    {
+        AWKWARD: "staged.c0",
+        "order": "CAST(staged.c1 AS datetimeoffset(6))",
+        "_topic": "staged.c2",
+        "_partition": "staged.c3",
+        "_offset": "staged.c4",
+        "_timestamp": "CAST(staged.c5 AS datetimeoffset(6))",
+        "_deleted": "staged.c6",
+    },
+)
+
+
+class Recorder(Connection):
+    """A connection that keeps what it is told to execute."""
+
+    def __init__(self) -> None:
+        self.statements: list[str] = []
+
+    def execute(self, statement: str, *values: Any) -> int:
+        """Keeps a statement."""
+        self.statements.append(statement)
+        return 0
+
+
+def topic(**database: Any) -> Topic:
+    general: dict[str, Any] = {
+        "name": "p",
+        "topics": ["orders"],
+        "trigger": "availableNow",
+        "database": {"host": "db", "port": 1433, "name": "d", "user": "u"} | database,
+        "table": {"schema_name": "dbo", "key_columns": [AWKWARD], "newest_by": "order"},
+        "topic": {},
+    }
+    return Settings(**general).topic_settings("orders")
+
+
+def parsed(statement: str) -> exp.Expression:
+    [found] = filter(None, sqlglot.parse(statement, read="tsql"))
+    assert isinstance(found, exp.Expression)
+    return found
+
+
+def test_both_merges_hold_the_range_of_their_keys_until_the_transaction_ends() -> None:
+    """Without the hint, two that insert one key at once both find none."""
+    recorder = Recorder()
+    sink._merge(recorder, topic(), STAGING, "1 = 1")
+
+    deletion, change = map(parsed, recorder.statements)
+    for merge in (deletion, change):
+        assert isinstance(merge, exp.Merge)
+        hints = [hint.name for found in merge.this.args["hints"] for hint in found.expressions]
+        assert hints == ["HOLDLOCK", "UPDLOCK"]
+    [delete] = deletion.args["whens"].expressions
+    assert delete.args["then"].sql() == "DELETE"
+    then = [type(when.args["then"]) for when in change.args["whens"].expressions]
+    assert then == [exp.Update, exp.Insert]
+
+
+def test_key_of_text_compares_byte_by_byte() -> None:
+    recorder = Recorder()
+    _create(recorder, topic(), {AWKWARD: "nvarchar(450)", "order": "datetimeoffset(6)"})
+
+    [statement] = recorder.statements
+    assert isinstance(parsed(statement), exp.Create)
+    assert "COLLATE Latin1_General_100_BIN2 NOT NULL" in statement
+
+
+def test_server_is_reached_by_tls_and_its_certificate_is_verified_unless_told_otherwise() -> None:
+    url = address(topic().settings)
+    assert url.startswith("jdbc:sqlserver://db:1433;databaseName=d;")
+    assert "encrypt=true;trustServerCertificate=false;" in url
+
+
+def test_property_cannot_end_where_it_should_not() -> None:
+    properties = {"hostNameInCertificate": "x;encrypt=false}"}
+    url = address(topic(properties=properties).settings)
+    assert url.endswith(";hostNameInCertificate={x;encrypt=false}}}")
+
+
+@pytest.mark.parametrize(
+    ("error", "passes_by", "refuses"),
+    [
+        (DatabaseError(1205, "40001", "was deadlocked and chosen as the victim"), True, False),
+        (DatabaseError(1222, "S0051", "Lock request time out period exceeded."), True, False),
+        (DatabaseError(3960, "S0001", "Snapshot isolation transaction aborted"), True, False),
+        (DatabaseError(0, "08S01", "Connection reset"), True, False),
+        (DatabaseError(2627, "23000", "Violation of UNIQUE KEY constraint 'k'. (x)"), False, True),
+        (DatabaseError(2628, "S0001", "would be truncated in table 't'. Value: 'x'"), False, True),
+        (DatabaseError(8115, "S0002", "Arithmetic overflow error"), False, True),
+        (DatabaseError(229, "S0005", "The INSERT permission was denied"), False, False),
+    ],
+)
+def test_error_is_known_by_its_number(error: DatabaseError, passes_by: bool, refuses: bool) -> None:
+    assert (error.passes_by, error.refuses) == (passes_by, refuses)
+    assert not (refuses and re.search("'x'|\\(x\\)", error.reason))
+
+
+def test_reason_names_the_constraint_and_no_value() -> None:
+    said = 'The MERGE statement conflicted with the CHECK constraint "small". The conflict …'
+    assert DatabaseError(547, "23000", said).reason == "a constraint (small), error 547"
+    said = "Cannot insert the value NULL into column 'owner', table 'd.dbo.t'; …"
+    assert DatabaseError(515, "23000", said).column == "owner"
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "fits"),
+    [
+        ("bigint", "int", True),
+        ("smallint", "int", False),
+        ("decimal(12,2)", "decimal(10,2)", True),
+        ("decimal(12,4)", "decimal(10,2)", True),
+        ("decimal(11,4)", "decimal(10,2)", False),
+        ("decimal(12,1)", "decimal(10,2)", False),
+        ("nvarchar(10)", "nvarchar(max)", True),
+        ("varchar(10)", "nvarchar(max)", False),
+        ("datetimeoffset(7)", "datetimeoffset(6)", True),
+        ("datetimeoffset(3)", "datetimeoffset(6)", False),
+        ("datetime2(7)", "datetimeoffset(6)", False),
+    ],
+)
+def test_column_fits_where_no_value_is_cut_or_rounded(there: str, wanted: str, fits: bool) -> None:
+    assert holds(there, wanted) == fits
