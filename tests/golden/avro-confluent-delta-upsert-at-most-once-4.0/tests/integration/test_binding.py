@@ -78,7 +78,7 @@ def test_what_is_replaced_under_a_running_stream_is_refused_in_its_next_batch(
 
     def replace(*ignored: object) -> None:
         if replaced == "table":
-            drop_table(pipeline.topic)
+            drop_table(pipeline.spark, pipeline.topic)
         else:
             recreate_topic(pipeline)
 
@@ -147,7 +147,7 @@ def test_replaced_table_is_refused(make: MakePipeline) -> None:
     pipeline = make()
     pipeline.send(event("a", 1))
     pipeline.drain()
-    drop_table(pipeline.topic)
+    drop_table(pipeline.spark, pipeline.topic)
     pipeline.send(event("b", 2))
 
     with pytest.raises(RefusedError, match="is gone since"):

@@ -224,13 +224,18 @@ def _live(commits: list[table.Commit]) -> list[table.Commit]:
 
 def _ahead(found: Binding, present: _Present) -> dict[str, Any] | None:
     """The label of a batch that the table has and the checkpoint never planned; None if none is."""
-    pipeline = f"{present.checkpoint_id}.{found.generation}"
-    labels = [commit.label for commit in present.commits if commit.label]
-    newest = next((label for label in labels if label["pipeline"] == pipeline), None)
+    newest = _newest_label(found, present)
     planned = -1 if present.planned is None else present.planned
     if newest is None or newest["batch"] <= planned:
         return None
     return newest
+
+
+def _newest_label(found: Binding, present: _Present) -> dict[str, Any] | None:
+    """The label of the newest batch in the table that this checkpoint has written."""
+    pipeline = f"{present.checkpoint_id}.{found.generation}"
+    labels = [commit.label for commit in present.commits if commit.label]
+    return next((label for label in labels if label["pipeline"] == pipeline), None)
 
 
 def _ends_at(commits: list[table.Commit], version: int | None) -> dict[str, int]:

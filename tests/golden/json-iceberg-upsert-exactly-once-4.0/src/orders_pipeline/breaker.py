@@ -5,6 +5,12 @@ from .errors import BreakerTripped
 from .reasons import Reason
 from .settings import Topic
 
+ADVICE: dict[str, str] = {
+    Reason.FRAMED: "These bear a schema registry's header, and this pipeline was made for bare "
+    "values: copier update --data schema_registry=confluent",
+}
+"""What to change where most were rejected for one of these reasons."""
+
 
 def check(balance: Balance, topic: Topic, reason: str | None) -> None:
     """Judges a complete batch, of whose rejected records *reason* is the most frequent one.
@@ -16,12 +22,7 @@ def check(balance: Balance, topic: Topic, reason: str | None) -> None:
     rejected = balance.dead_lettered + balance.logged
     if rejected < limits.min_rejected or rejected <= limits.max_rejected_ratio * balance.read:
         return
-    advice = (
-        "These bear a schema registry's header, and this pipeline was made for bare values: "
-        "copier update --data schema_registry=confluent"
-        if reason == Reason.FRAMED
-        else f"Compare {topic.schema_path} with a few of them, correct it"
-    )
+    advice = ADVICE.get(reason or "", f"Compare {topic.schema_path} with a few of them, correct it")
     if balance.logged:
         letters = f"{balance.logged} of them are only in the log"
         command = f"backfill {topic.name}, from the offsets that the log names"

@@ -79,10 +79,10 @@ def send(rejected: DataFrame, batch: Batch, topic: Topic) -> Letters:
         if settings.dead_letters.on_failure == "stop":
             raise DeadLetterError(
                 f"The dead letters of batch {batch.id} of {topic.name} could not all be stored in "
-                f"{topic.dead_letters}: {_cause(error)}. The batch is not committed; its "
+                f"{topic.dead_letters}: {kafka.cause(error)}. The batch is not committed; its "
                 f"rows may be in the table already. Mend the topic, then {AFTER_A_FAILURE}."
             ) from error
-        return Letters(logged=_log_coordinates(rejected, topic, _cause(error)))
+        return Letters(logged=_log_coordinates(rejected, topic, kafka.cause(error)))
     finally:
         if letters is not None:
             letters.unpersist()
@@ -171,10 +171,3 @@ def _log_coordinates(rejected: DataFrame, topic: Topic, cause: str) -> int:
         log.error("dead letter not stored: %s %s", topic.name, row.asDict())
         count += 1
     return count
-
-
-def _cause(error: Exception) -> str:
-    """The last line of the longest chain of causes: Kafka's own sentence, not Spark's."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    causes = [line for line in lines if "org.apache.kafka" in line and not line.startswith("at ")]
-    return (causes or lines or [""])[-1].removeprefix("Caused by: ")

@@ -21,13 +21,15 @@ def examine(spark: SparkSession, settings: Settings) -> bool:
     healthy = True
     for name in settings.topics:
         topic = settings.topic_settings(name)
+        causes: dict[str, str] = {}
         print(f"\n{name} -> {topic.location}")
         for what, look in CHECKS.items():
             try:
                 print(f"  ok    {what}: {look(spark, topic)}")
             except PipelineError as error:
                 healthy = False
-                print(f"  FAIL  {what}: {error}")
+                first = causes.setdefault(str(error), what)
+                print(f"  FAIL  {what}: {error if first == what else f'see {first}, above'}")
             except Exception as error:
                 healthy = False
                 said = (str(error).splitlines() or ["no more is known"])[0]

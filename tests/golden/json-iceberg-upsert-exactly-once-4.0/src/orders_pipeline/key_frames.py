@@ -7,8 +7,8 @@ from typing import Literal
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from .bare import refuse_framed
 from .decode import Decoded
-from .framing import refuse_framed
 from .keys import key_columns, make_key_decoder
 from .settings import Topic
 
@@ -21,5 +21,4 @@ def key_decoder(topic: Topic, fields: StructType) -> Callable[[], Callable[[pa.A
 def _make_decoder(
     columns: pa.Schema, key_format: Literal["string", "json"]
 ) -> Callable[[pa.Array], Decoded]:
-    decode = make_key_decoder(columns, key_format)
-    return decode if key_format == "string" else refuse_framed(decode)
+    return refuse_framed(make_key_decoder(columns, key_format))

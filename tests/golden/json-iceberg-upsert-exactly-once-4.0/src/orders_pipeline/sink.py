@@ -1,10 +1,4 @@
-"""The write: of each key the newest record wins, in the batch and against the Iceberg table.
-
-Newer is, of two records with the same key: the one with the later ``newest_by``, where the settings
-name such a column (a delete has none, so Kafka's timestamp stands for it); else, in one partition,
-the one with the higher offset; across partitions, where a key moved because the topic grew, the one
-with the later Kafka timestamp.
-"""
+"""The write: of each key the newest record wins, in the batch and against the Iceberg table."""
 
 from collections.abc import Callable
 
@@ -16,6 +10,7 @@ from .batch import Batch, Written
 from .catalog import quoted
 from .commits import commit_batch, commit_unlabelled
 from .counting import every, observe
+from .newest import moment, newest
 from .settings import Topic
 from .shapes import PARTITION
 
@@ -32,27 +27,6 @@ def write(rows: DataFrame, batch: Batch, topic: Topic) -> Written:
 def fill(rows: DataFrame, topic: Topic) -> Written:
     """The same without a batch's identity: safe to repeat, an older record changes nothing."""
     return _merge(rows, topic, lambda action: commit_unlabelled(action, rows.sparkSession))
-
-
-def newest(rows: DataFrame, topic: Topic) -> DataFrame:
-    """The newest of *rows* for each key: same columns, each key once.
-
-    First within each partition, by offset, then among partitions, by Kafka's timestamp: one order
-    for both would not be one (a timestamp may run backwards within a partition).
-    """
-    keys = [quoted(name) for name in topic.table.key_columns]
-    moment = [_moment("", topic)] if topic.table.newest_by else []
-    row = F.struct("*").alias("row")
-    in_partition = F.struct(*moment, "_offset")
-    among_partitions = F.struct(*moment, "_timestamp", "_partition")
-    return (
-        rows.groupBy(*keys, "_partition")
-        .agg(F.max_by(row, in_partition).alias("row"))
-        .select("row.*")
-        .groupBy(*keys)
-        .agg(F.max_by(row, among_partitions).alias("row"))
-        .select("row.*")
-    )
 
 
 def _merge(
@@ -154,13 +128,8 @@ def _is_newer(topic: Topic, row: str, held: str, partition: str) -> Column:
     by_coordinates = F.when(place == held_place, offset > held_offset).otherwise(by_time)
     if not topic.table.newest_by:
         return by_coordinates
-    ours, theirs = _moment(f"{row}.", topic), _moment(f"{held}.", topic)
+    ours, theirs = moment(f"{row}.", topic), moment(f"{held}.", topic)
     return (ours > theirs) | ((ours == theirs) & by_coordinates)
-
-
-def _moment(side: str, topic: Topic) -> Column:
-    own = F.col(f"{side}{quoted(str(topic.table.newest_by))}")
-    return F.coalesce(own, F.col(f"{side}_timestamp"))
 
 
 def _column(side: str, name: str) -> Column:

@@ -4,7 +4,10 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
+from typing import Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
@@ -14,7 +17,7 @@ from .batch import Batch
 from .binding import Binding
 from .checkpoint import Checkpoint
 from .columns import row_columns
-from .errors import BatchError, BreakerTripped, PipelineError
+from .errors import BatchError, BreakerTripped, PipelineError, StorageError
 from .pipeline import ingest
 from .schema import fingerprint, read_schema
 from .settings import Settings, Topic
@@ -105,9 +108,25 @@ def run(
 
 def _prepare(spark: SparkSession, topic: Topic, stopping: threading.Event, rebind: bool) -> Stream:
     fields = read_schema(topic)
-    bound = binding.bind(spark, topic, row_columns(spark, topic, fields), rebind)
+    columns = row_columns(spark, topic, fields)
+    try:
+        bound = binding.bind(spark, topic, columns, rebind)
+    except (PySparkException, Py4JJavaError) as error:
+        raise StorageError(
+            f"The table {topic.location} or the checkpoint {topic.checkpoint} cannot be used: "
+            f"{_cause(error)}. No batch was begun. See that both can be reached and written, then "
+            "start again."
+        ) from error
     checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)
     return Stream(topic, fields, checkpoint, bound, stopping)
+
+
+def _cause(error: Exception) -> str:
+    """The first line of what Java says is at the bottom of it."""
+    java: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    while java is not None and java.getCause() is not None:
+        java = java.getCause()
+    return str(error if java is None else java.toString()).splitlines()[0]
 
 
 def _start(spark: SparkSession, stream: Stream) -> StreamingQuery:

@@ -23,7 +23,7 @@ def broker() -> Iterator[Broker]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says what Kafka the tests ran against."""
+    """Says what the tests ran against."""
     if ran := os.environ.get("KAFKA_RAN_IN"):
         terminalreporter.write_line(f"Kafka ran in: {ran}")
 

@@ -13,6 +13,7 @@ from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.errors import RefusedError
 
 from tests.support.pipeline import DDL, MakePipeline, Pipeline, event
+from tests.support.tables import drop_table, read_table
 from tests.support.topics import create_topic, delete_topic
 
 
@@ -78,7 +79,7 @@ def test_what_is_replaced_under_a_running_stream_is_refused_in_its_next_batch(
 
     def replace(*ignored: object) -> None:
         if replaced == "table":
-            pipeline.drop_table()
+            drop_table(pipeline.spark, pipeline.topic)
         else:
             recreate_topic(pipeline)
 
@@ -138,8 +139,8 @@ def test_two_lost_checkpoints_are_bound_one_by_one_as_the_refusals_say(make: Mak
     run([two], '{"0": 1, "1": 0}')
 
     for topic, expected in ((one, ["a", "b", "c", "d"]), (two, ["a", "b"])):
-        held = table.read(pipeline.spark, pipeline.settings.topic_settings(topic))
-        assert sorted(row.id for row in held.collect()) == expected
+        held = read_table(pipeline.spark, pipeline.settings.topic_settings(topic))
+        assert sorted(row.id for row in held) == expected
 
 
 def test_replaced_table_is_refused(make: MakePipeline) -> None:
@@ -147,7 +148,7 @@ def test_replaced_table_is_refused(make: MakePipeline) -> None:
     pipeline = make()
     pipeline.send(event("a", 1))
     pipeline.drain()
-    pipeline.drop_table()
+    drop_table(pipeline.spark, pipeline.topic)
     pipeline.send(event("b", 2))
 
     with pytest.raises(RefusedError, match="is gone since"):

@@ -14,6 +14,7 @@ from orders_pipeline import catalog, commits, compaction, sink, table
 from orders_pipeline.errors import BatchError, RefusedError, SettingsError
 
 from tests.support.pipeline import MakePipeline, Pipeline, event
+from tests.support.tables import data_files, drop_table
 from tests.support.topics import wait_until
 
 
@@ -212,7 +213,7 @@ def test_table_that_is_dropped_in_a_batch_ends_it(
     pipeline = make()
     ingest_in_batches(pipeline, "a")
     pipeline.send(event("b", 2))
-    meanwhile(monkeypatch, pipeline.drop_table)
+    meanwhile(monkeypatch, lambda: drop_table(pipeline.spark, pipeline.topic))
 
     with pytest.raises(BatchError):
         pipeline.drain()
@@ -259,7 +260,7 @@ def test_partitions_are_hidden(make: MakePipeline) -> None:
     found = pipeline.spark.table(f"{name_of(pipeline)}.partitions").schema["partition"]
     assert found.dataType.fieldNames() == fields  # type: ignore[attr-defined]
     assert not set(fields[:2]) & set(pipeline.rows()[0].asDict())
-    assert len(pipeline.files()) == 2
+    assert len(data_files(pipeline.spark, pipeline.topic)) == 2
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from orders_pipeline.checkpoint import Checkpoint
 
 from tests.support.pipeline import DDL, MakePipeline, bad, encoded, event
 from tests.support.records import LACKS_A_FIELD
+from tests.support.tables import read_table
 from tests.support.topics import create_topic, wait_until
 
 
@@ -249,8 +250,8 @@ def test_two_topics_get_a_table_each(make: MakePipeline) -> None:
     pipeline.drain()
 
     for name in names:
-        held = table.read(pipeline.spark, pipeline.settings.topic_settings(name))
-        assert [row.id for row in held.collect()] == [name]
+        held = read_table(pipeline.spark, pipeline.settings.topic_settings(name))
+        assert [row.id for row in held] == [name]
 
 
 def test_transform_that_drops_coordinates_is_refused(

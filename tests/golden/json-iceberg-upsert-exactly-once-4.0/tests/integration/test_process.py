@@ -14,6 +14,7 @@ from orders_pipeline import compaction, doctor, table
 from orders_pipeline.checkpoint import Checkpoint
 
 from tests.support.pipeline import MakePipeline, Pipeline, event
+from tests.support.tables import data_files
 from tests.support.topics import delete_topic, wait_until
 
 TIMEOUT_S = 120
@@ -155,4 +156,4 @@ def test_compact_folds_files_and_keeps_every_row(make: MakePipeline) -> None:
     compaction.compact(pipeline.spark, pipeline.topic, retention_hours=168)
 
     assert pipeline.rows() == before
-    assert len(pipeline.files()) == 1
+    assert len(data_files(pipeline.spark, pipeline.topic)) == 1

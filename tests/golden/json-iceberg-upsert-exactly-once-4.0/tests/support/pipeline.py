@@ -9,11 +9,12 @@ from typing import Any
 
 from pyspark.sql import Row, SparkSession
 
-from orders_pipeline import catalog, streams, table
+from orders_pipeline import streams
 from orders_pipeline.batch import Balance
 from orders_pipeline.settings import Settings, Topic
 
 from .records import encode, schema_text
+from .tables import read_table
 from .topics import Record, create_topic, produce, read_topic
 
 DDL = "id STRING NOT NULL, amount INT NOT NULL, note STRING"
@@ -55,18 +56,7 @@ class Pipeline:
 
     def rows(self) -> list[Row]:
         """The table, in the order of its coordinates."""
-        held = table.read(self.spark, self.topic)
-        return held.orderBy("_partition", "_offset").collect()
-
-    def drop_table(self) -> None:
-        """Takes the table away, as somebody might."""
-        self.spark.sql(f"DROP TABLE {catalog.full_name(self.spark, self.topic)} PURGE")
-
-    def files(self) -> list[str]:
-        """The table's data files."""
-        name = catalog.full_name(self.spark, self.topic)
-        found = self.spark.table(f"{name}.files").where("content = 0")
-        return [row.file_path for row in found.collect()]
+        return read_table(self.spark, self.topic)
 
     def letters(self) -> list[Record]:
         """The dead letters, in their order."""

@@ -42,7 +42,7 @@ def test_topic_takes_what_is_said_of_it_and_the_rest_from_table(conf: Path) -> N
         ('trigger = "often"', "trigger"),
         ("[breaker]\nmax_rejected_ratio = 7", "breaker.max_rejected_ratio"),
         ("[kafka]\nbootstrap_server = 1", "kafka.bootstrap_server: Extra inputs"),
-        ('[topic."other"]\npartition_columns = []', "topic.other is not one of topics"),
+        ('[topic."other"]\nschema_changes = "add"', "topic.other is not one of topics"),
         ('[table]\ncatalog = "rest"', "catalog_uri says where"),
         ('[table]\ncatalog_uri = "https://x"', "catalog_uri says where"),
         ('[table]\ncatalog = "rest"\ncatalog_uri = "https://a:b@x"', "holds credentials"),

@@ -4,6 +4,7 @@
     ├── SettingsError         a setting is missing or wrong; nothing was started
     ├── RefusedError          going on would lose or repeat records; nothing was written
     ├── NoAnswerError         the brokers did not answer; nothing was written
+    ├── StorageError          a table or a checkpoint cannot be used; no batch was begun
     ├── BatchError            a batch failed and is not committed
     │   └── DeadLetterError   its rows may be in the table, its dead letters are not all stored
     └── BreakerTripped        too many records of a batch were rejected; it is complete
@@ -32,6 +33,10 @@ class RefusedError(PipelineError):
 
 class NoAnswerError(PipelineError):
     """The brokers did not answer in time; nothing was written."""
+
+
+class StorageError(PipelineError):
+    """A table or a checkpoint cannot be read or written at the start; no batch was begun."""
 
 
 class BatchError(PipelineError):

@@ -8,8 +8,8 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from .arrow import arrow_schema
+from .bare import refuse_framed
 from .decode import Decoded, make_decoder
-from .framing import refuse_framed
 from .settings import Topic
 
 

@@ -18,7 +18,7 @@ def test_process_that_was_only_asleep_is_shut_out(make: MakePipeline, tmp_path: 
     Expected: the other sends each row once, what the first had open is rolled back, and the first
     ends with a sentence.
     """
-    count = 300_000
+    count = 100_000
     pipeline = make()
     pipeline.send(*(event(f"k{n}", n, partition=n % 2) for n in range(count)))
     job = Job(pipeline, tmp_path)

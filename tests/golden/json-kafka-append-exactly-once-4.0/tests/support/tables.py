@@ -24,6 +24,6 @@ def read_table(spark: SparkSession, topic: Topic) -> list[Row]:
     return rows.select("row.*", *coordinates).orderBy("_partition", "_offset").collect()
 
 
-def drop_table(topic: Topic) -> None:
+def drop_table(spark: SparkSession, topic: Topic) -> None:
     """Removes an output topic."""
     delete_topic(topic.settings.kafka.bootstrap_servers, topic.location)

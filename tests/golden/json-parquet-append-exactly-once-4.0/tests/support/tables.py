@@ -14,7 +14,7 @@ def read_table(spark: SparkSession, topic: Topic) -> list[Row]:
     return table.read(spark, topic).orderBy("_partition", "_offset").collect()
 
 
-def drop_table(topic: Topic) -> None:
+def drop_table(spark: SparkSession, topic: Topic) -> None:
     """Removes a table."""
     shutil.rmtree(topic.location)
 
@@ -24,7 +24,7 @@ def back_up_table(topic: Topic) -> Callable[[], None]:
     kept = shutil.copytree(topic.location, f"{topic.location}.kept")
 
     def restore() -> None:
-        drop_table(topic)
+        shutil.rmtree(topic.location)
         shutil.copytree(kept, topic.location)
 
     return restore

@@ -19,7 +19,7 @@ def read_table(spark: SparkSession, topic: Topic) -> list[Row]:
         return [Row(**row) for row in cursor]
 
 
-def drop_table(topic: Topic) -> None:
+def drop_table(spark: SparkSession, topic: Topic) -> None:
     """Removes a table."""
     with connect(topic) as connection:
         connection.execute(sql.SQL("DROP TABLE {}").format(table_of(topic)))

@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
+from orders_pipeline.bare import refuse_framed
 from orders_pipeline.decode import make_decoder
-from orders_pipeline.framing import refuse_framed
 
 SCHEMA = pa.schema([pa.field("a", pa.int32())])
 

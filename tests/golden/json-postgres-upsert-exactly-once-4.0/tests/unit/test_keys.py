@@ -104,8 +104,10 @@ def frames(keys: list[bytes | None], kind: DataType, **table: Any) -> list[str |
     return decode(pa.array(keys, pa.binary())).reasons.to_pylist()
 
 
-def test_string_key_never_bears_a_schema_id():
-    assert frames([FRAMED, b"\0\0\0\0\0", None], StringType()) == [None, None, "null_key"]
+def test_string_key_with_a_schema_id_is_rejected_with_a_reason_of_its_own():
+    keys = [FRAMED, b"\0\0\0\0\0", b"\0\0\0\0", b"any text", None]
+    assert frames(keys, StringType()) == ["framed", "framed", None, None, "null_key"]
+    assert frames([FRAMED], IntegerType()) == ["framed"]
 
 
 def test_json_key_with_a_schema_id_is_rejected_with_a_reason_of_its_own():

@@ -53,8 +53,8 @@ def exists(settings: Settings, topic: str) -> bool:
     Raises:
         KafkaException: no broker answers.
     """
-    admin = _admin(settings.kafka.bootstrap_servers)
-    return topic in admin.list_topics(timeout=TIMEOUT_S).topics
+    brokers = admin(settings.kafka.bootstrap_servers)
+    return topic in brokers.list_topics(timeout=TIMEOUT_S).topics
 
 
 def offsets_at(settings: Settings, topic: str, spec: OffsetSpec) -> Offsets:
@@ -73,16 +73,16 @@ def ensure_topic(settings: Settings, topic: str, partitions: int) -> None:
     Raises:
         KafkaException: the brokers refuse.
     """
-    admin = _admin(settings.kafka.bootstrap_servers)
+    brokers = admin(settings.kafka.bootstrap_servers)
     if not exists(settings, topic):
         log.info("making the topic %s with %d partitions", topic, partitions)
-        made = admin.create_topics([NewTopic(topic, num_partitions=partitions)])
+        made = brokers.create_topics([NewTopic(topic, num_partitions=partitions)])
         _settle(made[topic], KafkaError.TOPIC_ALREADY_EXISTS)
         return
     existing = partition_count(settings, topic)
     if existing < partitions:
         log.info("the topic %s grows from %d to %d partitions", topic, existing, partitions)
-        grown = admin.create_partitions([NewPartitions(topic, partitions)])
+        grown = brokers.create_partitions([NewPartitions(topic, partitions)])
         _settle(grown[topic], KafkaError.INVALID_PARTITIONS)
 
 
@@ -95,11 +95,11 @@ def max_message_bytes(settings: Settings, topic: str) -> int:
         KafkaException: no broker knows the topic, or none answers.
     """
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    admin = _admin(settings.kafka.bootstrap_servers)
+    brokers = admin(settings.kafka.bootstrap_servers)
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         try:
-            found = admin.describe_configs([resource])[resource].result(TIMEOUT_S)
+            found = brokers.describe_configs([resource])[resource].result(TIMEOUT_S)
             return int(found["max.message.bytes"].value)
         except KafkaException as error:
             unknown = error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
@@ -115,35 +115,46 @@ def publish_progress(settings: Settings, topic: str, ends: Offsets) -> None:
     """
     positions = [Position(topic, partition, offset) for partition, offset in ends.items()]
     try:
-        consumer = _group(settings.kafka.bootstrap_servers, settings.consumer_group)
-        committed = consumer.commit(offsets=positions, asynchronous=False)
-        for position in committed or []:
-            if position.error:
-                raise KafkaException(position.error)
+        commit(settings, settings.consumer_group, positions)
     except KafkaException as error:
         log.warning("the progress of %s is not published: %s", topic, error.args[0].str())
 
 
-def _client_options(bootstrap_servers: str) -> dict[str, Any]:
+def commit(settings: Settings, group: str, positions: list[Position]) -> None:
+    """Commits offsets to a consumer group that has no members.
+
+    Raises:
+        KafkaException: the brokers refuse.
+    """
+    consumer = _group(settings.kafka.bootstrap_servers, group)
+    committed = consumer.commit(offsets=positions, asynchronous=False)
+    for position in committed or []:
+        if position.error:
+            raise KafkaException(position.error)
+
+
+def client_options(bootstrap_servers: str) -> dict[str, Any]:
+    """What librdkafka's clients need to reach the brokers."""
     # Level 0: what fails is raised; librdkafka's own lines would repeat it every second.
     return {"bootstrap.servers": bootstrap_servers, "log_level": 0}
 
 
 # A client keeps its connections and answers in the background, so there is one of each.
 @cache
-def _admin(bootstrap_servers: str) -> AdminClient:
-    return AdminClient(_client_options(bootstrap_servers))
+def admin(bootstrap_servers: str) -> AdminClient:
+    """The client for questions to the brokers."""
+    return AdminClient(client_options(bootstrap_servers))
 
 
 @cache
 def _group(bootstrap_servers: str, group: str) -> Consumer:
     own = {"group.id": group, "enable.auto.commit": False}
-    return Consumer(_client_options(bootstrap_servers) | own)
+    return Consumer(client_options(bootstrap_servers) | own)
 
 
 def _describe(settings: Settings, topic: str):  # type: ignore[no-untyped-def]  # a C type
-    admin = _admin(settings.kafka.bootstrap_servers)
-    described = admin.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT_S)[topic]
+    brokers = admin(settings.kafka.bootstrap_servers)
+    described = brokers.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT_S)[topic]
     try:
         return described.result(TIMEOUT_S + 5)
     except KafkaException as error:
@@ -163,8 +174,8 @@ def _list_offsets(
     settings: Settings, topic: str, partitions: Iterable[int], spec: OffsetSpec
 ) -> Offsets:
     wanted = {Position(topic, partition): spec for partition in partitions}
-    admin = _admin(settings.kafka.bootstrap_servers)
-    answers = admin.list_offsets(
+    brokers = admin(settings.kafka.bootstrap_servers)
+    answers = brokers.list_offsets(
         wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=TIMEOUT_S
     )
     return {
@@ -179,3 +190,10 @@ def _settle(future, harmless: int) -> None:  # type: ignore[no-untyped-def]  # a
     except KafkaException as error:
         if error.args[0].code() != harmless:
             raise
+
+
+def cause(error: Exception) -> str:
+    """The last line of the longest chain of causes: Kafka's own sentence, not Spark's."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    causes = [line for line in lines if "org.apache.kafka" in line and not line.startswith("at ")]
+    return (causes or lines or [""])[-1].removeprefix("Caused by: ")

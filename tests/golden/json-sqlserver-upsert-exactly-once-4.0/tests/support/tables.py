@@ -25,7 +25,7 @@ def read_table(spark: SparkSession, topic: Topic) -> list[Row]:
     return [Row(**dict(zip(columns, map(_plain, row), strict=True))) for row in found]
 
 
-def drop_table(topic: Topic) -> None:
+def drop_table(spark: SparkSession, topic: Topic) -> None:
     """Removes a table."""
     with connect(topic) as connection:
         connection.execute(f"DROP TABLE {table_of(topic)}")

@@ -9,13 +9,14 @@ import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from prometheus_client import REGISTRY
 
-from orders_pipeline import binding, compatibility, doctor, new_fields, streams, table
+from orders_pipeline import binding, compatibility, doctor, new_fields, streams
 from orders_pipeline.errors import RefusedError
 from orders_pipeline.pipeline import ingest
 from orders_pipeline.settings import KafkaSettings, RegistrySettings, Topic
 
 from tests.support.pipeline import DDL, MakePipeline, Pipeline, event
 from tests.support.records import encode, schema_text
+from tests.support.tables import read_table
 from tests.support.topics import wait_until
 
 
@@ -187,9 +188,9 @@ def test_new_field_of_one_topic_is_taken_up_while_both_go_on(make: MakePipeline)
         running.result()
 
     assert rows(pipeline) == [("a", None), ("b", "x"), ("c", None)]
-    other = table.read(pipeline.spark, pipeline.settings.topic_settings(names[1]))
-    assert "since_2" not in other.columns
-    assert sorted(row.id for row in other.collect()) == ["a", "c"]
+    other = read_table(pipeline.spark, pipeline.settings.topic_settings(names[1]))
+    assert "since_2" not in other[0]
+    assert sorted(row.id for row in other) == ["a", "c"]
 
 
 @pytest.mark.parametrize("step", ["bind", "remember", "_start"])

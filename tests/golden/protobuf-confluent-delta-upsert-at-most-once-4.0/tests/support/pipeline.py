@@ -1,6 +1,5 @@
 """Runs the pipeline on topics and tables of a test's own, in this process."""
 
-import shutil
 import threading
 import uuid
 from collections.abc import Callable
@@ -60,10 +59,6 @@ class Pipeline:
     def rows(self) -> list[Row]:
         """The table, in the order of its coordinates."""
         return read_table(self.spark, self.topic)
-
-    def drop_table(self) -> None:
-        """Takes the table away, as somebody might."""
-        shutil.rmtree(self.topic.location)
 
     def letters(self) -> list[Record]:
         """The dead letters, in their order."""

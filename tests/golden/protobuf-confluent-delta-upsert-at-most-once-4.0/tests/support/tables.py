@@ -13,6 +13,6 @@ def read_table(spark: SparkSession, topic: Topic) -> list[Row]:
     return table.read(spark, topic).orderBy("_partition", "_offset").collect()
 
 
-def drop_table(topic: Topic) -> None:
+def drop_table(spark: SparkSession, topic: Topic) -> None:
     """Removes a table."""
     shutil.rmtree(topic.location)
