@@ -194,13 +194,15 @@ def newest_snapshot(spark: SparkSession, topic: Topic) -> int | None:
     return None if snapshot is None else int(snapshot.snapshotId())
 
 
+def has_commit(spark: SparkSession, topic: Topic, commit_id: str) -> bool:
+    """True when the table's present state has the commit of this id."""
+    return _snapshot(spark, topic, commit_id) is not None
+
+
 def parent(spark: SparkSession, topic: Topic, commit_id: str) -> int | None:
-    """The snapshot that a commit, found by its id, was made on; None where it was the first."""
-    for snapshot in _lineage(catalog.load(spark, topic)):
-        if snapshot.summary().get(COMMIT) == commit_id:
-            found = snapshot.parentId()
-            return None if found is None else int(found)
-    raise LookupError(f"{topic.location} has no commit {commit_id}")
+    """The snapshot that a commit which is there was made on; None where it was the first."""
+    found = _snapshot(spark, topic, commit_id).parentId()
+    return None if found is None else int(found)
 
 
 def _lineage(held: Any) -> Iterator[Any]:
@@ -210,6 +212,11 @@ def _lineage(held: Any) -> Iterator[Any]:
         yield snapshot
         parent = snapshot.parentId()
         snapshot = None if parent is None else held.snapshot(parent)
+
+
+def _snapshot(spark: SparkSession, topic: Topic, commit_id: str) -> Any:
+    snapshots = _lineage(catalog.load(spark, topic))
+    return next((s for s in snapshots if s.summary().get(COMMIT) == commit_id), None)
 
 
 def _label(snapshot: Any) -> dict[str, Any] | None:

@@ -41,9 +41,7 @@ def commit_batch(
     try:
         commit(properties, action, spark)
     except (PySparkException, Py4JJavaError) as error:
-        if UNKNOWN not in names(error):
-            raise
-        if table.newest_label(spark, topic, batch.pipeline) != batch.label():
+        if UNKNOWN not in names(error) or not table.has_commit(spark, topic, commit_id):
             raise
         log.warning("batch %d of %s: no answer, but the table has it", batch.id, topic.name)
     return commit_id
