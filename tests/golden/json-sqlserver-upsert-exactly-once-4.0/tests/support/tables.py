@@ -1,11 +1,13 @@
 """What tests do with the topics' tables beside the pipeline."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from py4j.java_gateway import JavaObject
 from pyspark.sql import Row, SparkSession
 
+from orders_pipeline.catalog import number_of
 from orders_pipeline.database import connect, quoted, table_of
 from orders_pipeline.ledger import BATCHES
 from orders_pipeline.settings import Topic
@@ -14,15 +16,23 @@ from .database import is_real
 
 
 def read_table(spark: SparkSession, topic: Topic) -> list[Row]:
-    """The rows of a table, in the order of their coordinates; dates and moments as text."""
-    names = "SELECT c.name FROM sys.columns AS c JOIN sys.tables AS t ON t.object_id = c.object_id "
-    names += "WHERE t.name = ? ORDER BY c.column_id"
+    """The rows of a table, in the order of their coordinates; a date as text."""
     with connect(topic) as connection:
-        columns = [name for (name,) in connection.query(names, topic.table_name)]
-        listed = ", ".join(map(quoted, columns))
+        number = number_of(connection, topic.table.schema_name, topic.table_name)
+        columns = connection.query(
+            "SELECT c.name, y.name FROM sys.columns AS c JOIN sys.types AS y "
+            "ON y.user_type_id = c.user_type_id WHERE c.object_id = ? ORDER BY c.column_id",
+            number,
+        )
+        # java.sql.Date would count the days of early years by another calendar.
+        listed = ", ".join(
+            f"CAST({quoted(name)} AS nvarchar(10))" if kind == "date" else quoted(name)
+            for name, kind in columns
+        )
         every = f"SELECT {listed} FROM {table_of(topic)} ORDER BY _partition, _offset"
         found = connection.query(every)
-    return [Row(**dict(zip(columns, map(_plain, row), strict=True))) for row in found]
+    names = [name for name, _ in columns]
+    return [Row(**dict(zip(names, map(_plain, row), strict=True))) for row in found]
 
 
 def drop_table(spark: SparkSession, topic: Topic) -> None:
@@ -55,4 +65,7 @@ def back_up_table(topic: Topic) -> Callable[[], None]:
 
 
 def _plain(value: Any) -> Any:
-    return value.toString() if isinstance(value, JavaObject) else value
+    """A value as Python has it; of Java's objects only moments are left."""
+    if not isinstance(value, JavaObject):
+        return value
+    return datetime.fromisoformat(value.toString().replace(" +", "+"))
