@@ -12,6 +12,7 @@ from orders_pipeline import backfill, columns, errors, rejects, sink, table
 from orders_pipeline import pipeline as steps
 from orders_pipeline.batch import Written
 from orders_pipeline.checkpoint import Checkpoint
+from orders_pipeline.spark import OPTIONS
 
 from tests.support.pipeline import DDL, MakePipeline, bad, encoded, event
 from tests.support.records import LACKS_A_FIELD
@@ -238,6 +239,22 @@ def test_backfill_is_refused_beyond_the_stream(make: MakePipeline) -> None:
 
     with pytest.raises(errors.RefusedError, match="beyond the stream"):
         backfill.backfill(pipeline.spark, pipeline.topic, {0: 0, 1: 0}, {0: 2, 1: 0})
+
+
+def test_batch_of_which_nothing_is_accepted_is_counted_and_filled_in(make: MakePipeline) -> None:
+    """Sent: bad records alone. Spark plans as in a run, where it may leave out what is empty."""
+    pipeline = make()
+    pipeline.send(bad("a"), bad("b", partition=1))
+    adaptive = "spark.sql.adaptive.enabled"
+    pipeline.spark.conf.set(adaptive, OPTIONS.get(adaptive, "true"))
+    try:
+        pipeline.drain()
+        backfill.backfill(pipeline.spark, pipeline.topic, {0: 0, 1: 0}, {0: 1, 1: 1})
+    finally:
+        pipeline.spark.conf.set(adaptive, "false")
+
+    assert [balance.dead_lettered for balance in pipeline.balances] == [2, 2]
+    assert all(balance.holds for balance in pipeline.balances)
 
 
 def test_two_topics_get_a_table_each(make: MakePipeline) -> None:

@@ -5,10 +5,11 @@ topic, and the text that Kafka keeps beside each one says which batch brought th
 """
 
 import json
+import time
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Committed
 
 from . import kafka
@@ -17,6 +18,12 @@ from .settings import Topic
 
 HEADER = "ingest."
 """How the headers of an output record begin that say where its source is."""
+NOT_READY = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
+"""What brokers answer for a moment after they started, or after another of them was lost."""
 TOO_LARGE = "its record is larger than the output topic takes"
 
 
@@ -56,15 +63,29 @@ def from_committed(committed: Committed) -> Position | None:
 
 def all_held(topic: Topic) -> dict[int, Position]:
     """For each source partition its position, whichever pipeline it is of."""
-    name = group(topic)
-    asked = [ConsumerGroupTopicPartitions(name)]
-    # Stable: none of a transaction that may still be rolled back.
-    answers = kafka.admin(topic.settings.kafka.bootstrap_servers).list_consumer_group_offsets(
-        asked, require_stable=True, request_timeout=kafka.TIMEOUT_S
-    )
-    found = answers[name].result(kafka.TIMEOUT_S + 5).topic_partitions
+    found = _committed(topic)
     positions = {each.partition: from_committed(each) for each in found if each.topic == topic.name}
     return {partition: position for partition, position in positions.items() if position}
+
+
+def _committed(topic: Topic) -> list[Committed]:
+    """What the group has committed; asked for again while its broker is not ready to say it."""
+    name = group(topic)
+    asked = [ConsumerGroupTopicPartitions(name)]
+    admin = kafka.admin(topic.settings.kafka.bootstrap_servers)
+    deadline = time.monotonic() + kafka.TIMEOUT_S
+    while True:
+        try:
+            # Stable: none of a transaction that may still be rolled back.
+            answers = admin.list_consumer_group_offsets(
+                asked, require_stable=True, request_timeout=kafka.TIMEOUT_S
+            )
+            found: list[Committed] = answers[name].result(kafka.TIMEOUT_S + 5).topic_partitions
+            return found
+        except KafkaException as error:
+            if error.args[0].code() not in NOT_READY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
 
 
 def held(topic: Topic, pipeline: str) -> dict[int, Position]:
