@@ -80,7 +80,7 @@ def make_next_release(clone: Path) -> None:
     """One change of each kind: in a file, a hook, a sample, a default; a file more and one less."""
     edit(clone / "template/docs/RUNBOOK.md.jinja", end="\n## A new chapter\n")
     edit(clone / "template/Dockerfile.jinja", end="# a new last line\n")
-    edit(clone / "hooks/pipeline/exactly_once.py", end="\n# a new last line\n")
+    edit(clone / "hooks/pipeline/exactly_once.py.jinja", end="\n# a new last line\n")
     edit(clone / "template/conf/pipeline.toml.jinja", start="# A better sample.\n")
     (clone / "template/docs/NEW.md.jinja").write_text("# News for {{ project_name }}\n")
     (clone / "template/compose.yaml.jinja").unlink()
