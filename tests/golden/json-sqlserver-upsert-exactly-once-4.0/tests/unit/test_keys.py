@@ -97,7 +97,7 @@ def frames(keys: list[bytes | None], kind: DataType, **table: Any) -> list[str |
         "name": "tests",
         "topics": ["events"],
         "trigger": "availableNow",
-        "table": {"key_columns": ["k0"], **table},
+        "table": {"key_columns": ["k0"], "key_format": "string", **table},
     }
     topic = Settings(**settings).topic_settings("events")
     decode = key_decoder(topic, StructType([StructField("k0", kind, nullable=False)]))()
