@@ -69,6 +69,7 @@ DECODING = (
 )
 
 
+BARE_JSON = ("json", "none")
 OWN_JARS = ("delta", "iceberg", "sqlserver")
 KEPT = 2
 Record = Callable[[str, object], None]
@@ -85,8 +86,8 @@ def chosen(answers: dict[str, Any]) -> str:
     if answers["delivery_guarantee"] != "exactly-once":
         return CRASHES
     if answers["sink"] != DEFAULT_SINK:
-        is_bare_json = (answers["value_format"], answers["schema_registry"]) == ("json", "none")
-        if is_bare_json and answers["sink"] in OF_THE_SINK:
+        decoder = (answers["value_format"], answers["schema_registry"])
+        if decoder == BARE_JSON and answers["sink"] in OF_THE_SINK:
             return f"{CRASHES} or repeat or test_binding or {OF_THE_SINK[answers['sink']]}"
         return f"{CRASHES} or repeat"
     return ONCE if answers["write_mode"] == "append" else f"{CRASHES} or null_value or delete_names"
@@ -95,20 +96,25 @@ def chosen(answers: dict[str, Any]) -> str:
 def is_run(answers: dict[str, Any]) -> bool:
     """True for a variant that CI runs; ``make matrix`` runs all of them.
 
-    Of the default sink all; of another, every decoder under exactly-once, and under the weaker
-    guarantees one decoder each, in turn.
+    Of every sink, write mode and guarantee bare JSON or another decoder, in turn; under
+    exactly-once both, and with the default sink every decoder.
     """
-    if VARIANTS == "all" or answers["sink"] == DEFAULT_SINK:
+    of_default = answers["sink"] == DEFAULT_SINK
+    exactly_once = answers["delivery_guarantee"] == "exactly-once"
+    if VARIANTS == "all" or (of_default and exactly_once):
         return True
-    if answers["delivery_guarantee"] == "exactly-once":
+    if decoder_and_guarantee(answers) in DEEP:
         return True
-    modes = [(a["sink"], a["write_mode"], a["delivery_guarantee"]) for a in RUN_HERE]
-    turn = sorted(set(modes)).index(
-        (answers["sink"], answers["write_mode"], answers["delivery_guarantee"])
+    decoder = (answers["value_format"], answers["schema_registry"])
+    others = sorted({(a["value_format"], a["schema_registry"]) for a in RUN_HERE} - {BARE_JSON})
+    wanted = (answers["sink"], answers["write_mode"], answers["delivery_guarantee"])
+    turn = sorted({(a["sink"], a["write_mode"], a["delivery_guarantee"]) for a in RUN_HERE}).index(
+        wanted
     )
-    decoders = sorted({(a["value_format"], a["schema_registry"]) for a in RUN_HERE})
-    chosen_decoder = decoders[turn % len(decoders)]
-    return (answers["value_format"], answers["schema_registry"]) == chosen_decoder
+    in_turn = others[turn % len(others)]
+    if exactly_once or of_default:
+        return decoder in (BARE_JSON, in_turn)
+    return decoder == (in_turn if turn % 2 else BARE_JSON)
 
 
 BY_JARS = sorted(
