@@ -43,8 +43,15 @@ class Repository:
         return importlib.import_module(f"{self.package}.{name}")
 
     def support(self, name: str) -> Any:
-        """A module of its ``tests/support``; of several repositories, the first one's."""
-        return importlib.import_module(f"tests.support.{name}")
+        """A module of its ``tests/support``: each repository has its own under the same name."""
+        folder, wanted = str(self.path), f"tests.support.{name}"
+        found = sys.modules.get(wanted)
+        if found is None or not str(found.__file__).startswith(f"{folder}/"):
+            for loaded in [module for module in sys.modules if module.split(".")[0] == "tests"]:
+                del sys.modules[loaded]
+        sys.path.remove(folder)
+        sys.path.insert(0, folder)
+        return importlib.import_module(wanted)
 
     def settings(
         self, folder: Path, bootstrap_servers: str, topic: str, ddl: str, **changes: Any

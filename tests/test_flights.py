@@ -11,7 +11,7 @@ import pytest
 
 import flights
 from flights import COLUMNS, COORDINATES, DDL, PARTITIONS, Flights
-from running import Repository, render_to_run
+from running import Repository, end_session, render_to_run
 
 BATCH = 100_000
 """Records in a batch at most: several batches, so that there is a middle to crash in."""
@@ -50,7 +50,7 @@ def repositories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reposito
 def spark(repositories: dict[str, Repository]) -> Iterator[Any]:
     session = repositories["append"].module("spark").start_session("flights", master="local[2]")
     yield session
-    session.stop()
+    end_session(session)
 
 
 @pytest.fixture(scope="module")

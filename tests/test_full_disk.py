@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from running import Repository, render_to_run
+from running import Repository, end_session, render_to_run
 
 RECORDS = 300
 VALUE_BYTES = 10_000
@@ -47,7 +47,7 @@ def spark(repositories: dict[str, Repository]) -> Iterator[Any]:
     # Delta's jars hold all that Parquet needs.
     session = repositories["delta"].module("spark").start_session("disk", master="local[2]")
     yield session
-    session.stop()
+    end_session(session)
 
 
 @pytest.fixture(scope="module")
