@@ -44,14 +44,13 @@ class Repository:
 
     def support(self, name: str) -> Any:
         """A module of its ``tests/support``: each repository has its own under the same name."""
-        folder, wanted = str(self.path), f"tests.support.{name}"
-        found = sys.modules.get(wanted)
-        if found is None or not str(found.__file__).startswith(f"{folder}/"):
+        package = sys.modules.get("tests.support")
+        if package is None or package.__file__ != str(self.path / "tests/support/__init__.py"):
             for loaded in [module for module in sys.modules if module.split(".")[0] == "tests"]:
                 del sys.modules[loaded]
-        sys.path.remove(folder)
-        sys.path.insert(0, folder)
-        return importlib.import_module(wanted)
+            sys.path.remove(str(self.path))
+            sys.path.insert(0, str(self.path))
+        return importlib.import_module(f"tests.support.{name}")
 
     def settings(
         self, folder: Path, bootstrap_servers: str, topic: str, ddl: str, **changes: Any
