@@ -23,7 +23,8 @@ from orders_pipeline.errors import (
 from orders_pipeline.registry import latest, writer_schemas
 from orders_pipeline.settings import Settings, Topic, load
 
-from tests.support.gate import Gate, make_authority, open_gate
+from tests.support.certificates import Authority
+from tests.support.gate import Gate, open_gate
 from tests.support.registry import Registry, RegistryUnavailableError, start_registry
 
 SECRET = "s3cr3t-w0rd"  # noqa: S105  # of nothing
@@ -320,13 +321,13 @@ def test_token_that_no_header_takes_is_not_shown(
 @pytest.fixture
 def tls_gate(registry: Registry, tmp_path: Path) -> Iterator[Gate]:
     """Shows a certificate of the authority ours.pem, and wants one of the same to be shown."""
-    make = make_authority(tmp_path, "ours")
-    make("client", None)
-    make("locked", SECRET.encode())
-    make_authority(tmp_path, "theirs")("stranger", None)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=tmp_path / "ours.pem")
+    ours = Authority(tmp_path, "ours")
+    ours.certify("client")
+    ours.certify("locked", password=SECRET.encode())
+    Authority(tmp_path, "theirs").certify("stranger")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=ours.file)
     context.verify_mode = ssl.CERT_REQUIRED
-    context.load_cert_chain(*make("server", None))
+    context.load_cert_chain(*ours.certify("server"))
     with open_gate(registry.url, context) as opened:
         yield opened
 

@@ -1,22 +1,34 @@
-"""The connection to PostgreSQL, and what is tried again when it is lost."""
+"""The connection to PostgreSQL, what is tried again when it is lost, and what it waits for."""
 
 import logging
 import os
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from .errors import NoAnswerError
+from .errors import NoAnswerError, PipelineError, SettingsError
 from .settings import Settings, Topic
 
 PASSWORD = "PIPELINE_DATABASE_PASSWORD"  # noqa: S105  # the name of it
 ATTEMPTS = 5
 PASSES_BY = ("08", "40", "57P")
 """SQLSTATEs of a lost connection, of a deadlock or a failed serialization, of a shutdown."""
+NO_TLS = ("certificate verify failed", "server certificate", "root certificate", "not support SSL")
+"""What libpq says, among other words, where there is no TLS as the settings want it."""
+SLOW_S = 60
+"""A write that takes longer is told of in the log, as often as it takes that long again."""
+WAITS_FOR = """
+    SELECT wait_event_type || ' ' || wait_event, (
+        SELECT string_agg(format('session %%s of %%s (%%s)', pid, usename, application_name), ', ')
+        FROM pg_stat_activity WHERE pid = ANY (pg_blocking_pids(%(pid)s))
+    ) FROM pg_stat_activity WHERE pid = %(pid)s
+"""
 Connection = psycopg.Connection[tuple[Any, ...]]
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
@@ -47,21 +59,25 @@ def connect(topic: Topic) -> Connection:
 
     Raises:
         NoAnswerError: the database does not answer, or does not let this user in.
+        SettingsError: there is no TLS with it as the settings want it.
     """
     database = topic.settings.database
     try:
         return psycopg.connect(address(topic.settings), autocommit=True)
     except psycopg.OperationalError as error:
-        raise NoAnswerError(
-            f"No connection to the database {database.name} at {database.host}:{database.port} as "
-            f"{database.user}: {_line(error)}. Nothing was written. Check the section database of "
-            f"the settings, the variable {PASSWORD}, and that the server is up, then start again."
-        ) from None
-
-
-def _line(error: psycopg.Error) -> str:
-    """What libpq says, on one line."""
-    return " ".join(str(error).split())
+        said = " ".join(str(error).split())  # by libpq, on several lines
+    if any(words in said for words in NO_TLS):
+        raise SettingsError(
+            f"No TLS with the database {database.name} at {database.host}:{database.port}: {said}. "
+            "Nothing was written. Mend the server's certificate, or set database.ca_file to the "
+            "authority that signed it and database.host to a name in it; database.ssl_mode, now "
+            f"{database.ssl_mode}, can ask for less. Then start again."
+        )
+    raise NoAnswerError(
+        f"No connection to the database {database.name} at {database.host}:{database.port} as "
+        f"{database.user}: {said}. Nothing was written. Check the section database of the "
+        f"settings, the variable {PASSWORD}, and that the server is up, then start again."
+    )
 
 
 def try_again(attempt: Callable[[], Result]) -> Result:
@@ -85,6 +101,40 @@ def passes_by(error: psycopg.Error) -> bool:
     """True for a lost connection, a deadlock and their like; not for a row that is refused."""
     lost = isinstance(error, psycopg.OperationalError) and error.sqlstate is None
     return lost or (error.sqlstate or "").startswith(PASSES_BY)
+
+
+@contextmanager
+def told_while_slow(connection: Connection, topic: Topic) -> Iterator[None]:
+    """While the block's write takes long, the log says what the connection waits for."""
+    ended, began = threading.Event(), time.monotonic()
+    session = connection.info.backend_pid
+
+    def tell() -> None:
+        while not ended.wait(SLOW_S):
+            log.warning(
+                "the write to %s has taken %.0f s: the database %s. It goes on, and nothing of it "
+                "is in the table before it ends",
+                *(topic.location, time.monotonic() - began, _awaited(topic, session)),
+            )
+
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def _awaited(topic: Topic, session: int) -> str:
+    """What a session waits for, asked by a connection of its own."""
+    try:
+        with connect(topic) as asking:
+            found = asking.execute(WAITS_FOR, {"pid": session}).fetchone()
+    except (psycopg.Error, PipelineError) as error:
+        return f"does not say what it waits for ({type(error).__name__})"
+    event, holders = found or (None, None)
+    if holders:
+        return f"waits for a lock of {holders}"
+    return f"waits for {event}" if event else "is at work"
 
 
 def table_of(topic: Topic) -> sql.Identifier:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from . import ledger
 from .batch import Batch, Refused, Written
 from .counting import every, observe
-from .database import connect, try_again
+from .database import connect, told_while_slow, try_again
 from .delivery import AFTER_A_FAILURE
 from .errors import BatchError
 from .halving import REFUSALS, refused_rows
@@ -45,7 +45,7 @@ def merge(
     Raises:
         NoAnswerError: the database does not answer; nothing was written.
         RefusedError: another process writes the table now; nothing was written.
-        BatchError: the table took no row, or refuses too many.
+        BatchError: the database's disk is full; or the table took no row, or refuses too many.
     """
     refused: list[Refused] = []
     try:
@@ -64,6 +64,14 @@ def merge(
                     f"{refused[0].message if refused else 'no reason of its own'}. Nothing of the "
                     f"batch was written. Look at its constraints, then {AFTER_A_FAILURE}."
                 )
+    except psycopg.errors.DiskFull as error:
+        database = topic.settings.database
+        raise BatchError(
+            f"The disk of the database {database.name} at {database.host}:{database.port} is full "
+            f"(SQLSTATE {error.sqlstate}): the table {topic.location} took no rows of "
+            f"{topic.name}. Nothing of the batch was written. Make room, also for a copy of the "
+            f"batch beside the table, then {AFTER_A_FAILURE}."
+        ) from error
     except psycopg.Error as error:
         why = error.diag.message_primary or type(error).__name__
         raise BatchError(
@@ -89,6 +97,7 @@ def _merge_without(
         with (
             connect(topic) as connection,
             staged(choose(accepted), topic, connection) as staging,
+            told_while_slow(connection, topic),
         ):
             received = int(counts.get["received"])
             try:

@@ -57,7 +57,7 @@ def staged(rows: DataFrame, topic: Topic, connection: Connection) -> Iterator[St
 
     Raises:
         NulError: some rows hold a NUL character.
-        psycopg.OperationalError: a connection of the tasks was lost.
+        psycopg.Error: what ended the COPY of a task, by its SQLSTATE.
         BatchError: the table did not get each row once.
     """
     there = table.columns_of(connection, topic)
@@ -122,8 +122,16 @@ def _copy(
         if (row.state or "").startswith("22"):
             raise NulError
         if row.problem:
-            raise psycopg.OperationalError(row.problem)
+            raise _error(row.state, row.problem)
     return sum(row.rows for row in done)
+
+
+def _error(state: str | None, problem: str) -> psycopg.Error:
+    """What a task met, as the driver would: so that a full disk is no lost connection."""
+    try:
+        return psycopg.errors.lookup(state or "")(problem)
+    except KeyError:  # a connection that was lost has none
+        return psycopg.OperationalError(problem)
 
 
 def _copier(

@@ -26,6 +26,7 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
 
     Raises:
         NoAnswerError: the database does not answer.
+        SettingsError: there is no TLS with it as the settings want it.
         RefusedError: the table cannot take the rows, or lacks a column that may not be added.
     """
     wanted = {column.name: _type(topic, column.name, column.dataType) for column in columns}

@@ -8,7 +8,7 @@ The environment may choose:
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -62,10 +62,24 @@ def start_database(timeout_s: float = 60) -> Iterator[Database]:
         _wait_until_it_answers(database, time.monotonic() + timeout_s)
         yield database
         return
-    password = secrets.token_hex(16)
+    with start_container(secrets.token_hex(16), timeout_s) as database:
+        yield database
+
+
+@contextmanager
+def start_container(
+    password: str, timeout_s: float = 60, disks: Mapping[str, str] | None = None
+) -> Iterator[Database]:
+    """A running database in a container of its own, stopped at the end of the block.
+
+    Of ``disks``, each folder in the container is a disk of that size: ``{"/small": "16m"}``.
+    Otherwise as ``start_database``.
+    """
     image = os.environ.get("POSTGRES_IMAGE") or IMAGE
     container = DockerContainer(image).with_exposed_ports(5432)
     container.with_env("POSTGRES_PASSWORD", password)
+    for folder, size in (disks or {}).items():
+        container.with_tmpfs_mount(folder, f"size={size}")
     say(f"Starting PostgreSQL in a container of {image} ...")
     try:
         container.start()

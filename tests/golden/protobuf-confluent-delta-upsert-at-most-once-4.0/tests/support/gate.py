@@ -1,20 +1,13 @@
 """A gate before the schema registry, for what the registry itself does not ask of its clients."""
 
-import ipaddress
 import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from urllib.parse import urlsplit
-
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 
 @dataclass
@@ -75,44 +68,3 @@ def open_gate(registry_url: str, tls: ssl.SSLContext | None = None) -> Iterator[
     finally:
         server.shutdown()
         server.server_close()
-
-
-def make_authority(folder: Path, name: str) -> Callable[[str, bytes | None], tuple[Path, Path]]:
-    """An authority whose certificate is ``folder/name.pem``.
-
-    What it returns makes a certificate for 127.0.0.1 and its key, encrypted with a password if
-    there is one; both are files in ``folder``.
-    """
-    own_key = ec.generate_private_key(ec.SECP256R1())
-    authority = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-
-    def signed(subject: x509.Name, key: ec.EllipticCurvePrivateKey, signs: bool) -> bytes:
-        now = datetime.now(UTC)
-        address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-        return (
-            x509.CertificateBuilder(authority, subject, key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(days=1))
-            .not_valid_after(now + timedelta(days=1))
-            .add_extension(x509.BasicConstraints(ca=signs, path_length=None), critical=True)
-            .add_extension(x509.SubjectAlternativeName([address]), critical=False)
-            .sign(own_key, hashes.SHA256())
-            .public_bytes(serialization.Encoding.PEM)
-        )
-
-    def make(owner: str, password: bytes | None = None) -> tuple[Path, Path]:
-        key = ec.generate_private_key(ec.SECP256R1())
-        certificate_file, key_file = folder / f"{owner}.pem", folder / f"{owner}.key"
-        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, owner)])
-        certificate_file.write_bytes(signed(subject, key, signs=False))
-        locked = (
-            serialization.BestAvailableEncryption(password)
-            if password
-            else serialization.NoEncryption()
-        )
-        form = serialization.PrivateFormat.PKCS8
-        key_file.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, locked))
-        return certificate_file, key_file
-
-    (folder / f"{name}.pem").write_bytes(signed(authority, own_key, signs=True))
-    return make
