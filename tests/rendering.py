@@ -20,7 +20,7 @@ MATRIX: dict[str, Any] = yaml.safe_load((ROOT / "hooks/matrix.yml").read_text())
 
 Answers = dict[str, Any]
 SHOWN = ["value_format", "sink", "write_mode", "delivery_guarantee", "spark_version"]
-"""What a variant is called by, with its schema registry if it has one."""
+"""What a variant is called by, with its schema registry and its object store if it has them."""
 
 
 @cache
@@ -87,7 +87,8 @@ def usual_spark(answers: Answers) -> str:
 def variants() -> Iterator[Answers]:
     """Every valid combination of the answers that change what a repository does.
 
-    The trigger and the CI, which change a line and a file, take turns instead of multiplying.
+    The trigger and the CI, which change a line and a file, and the storage, which goes with every
+    other answer, take turns instead of multiplying.
     """
     questions = [*SHOWN, "schema_registry"]
     ci = choices("ci")
@@ -99,6 +100,9 @@ def variants() -> Iterator[Answers]:
         answers["ci"] = ci[number % len(ci)]
         if answers["write_mode"] == "upsert":
             answers["key_columns"] = [["id"], ["customer_id", "order_id"]][number // 2 % 2]
+        answers["storage"] = choices("storage")[number // 5 % 2]
+        if is_refused(answers):
+            answers["storage"] = choices("storage")[0]
         answers["topics"] = [["orders"], ["orders.v1", "Refunds-2"]][number // 3 % 2]
         yield answers
 
@@ -108,6 +112,8 @@ def name_of(answers: Answers) -> str:
     shown = [str(answers[question]) for question in SHOWN]
     if answers["schema_registry"] != "none":
         shown.insert(1, answers["schema_registry"])
+    if answers["storage"] != choices("storage")[0]:
+        shown.append(answers["storage"])
     return "-".join(shown)
 
 

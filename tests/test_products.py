@@ -27,7 +27,11 @@ from running import Repository, python_for, render_to_run, run, run_own_tests
 HERE = next(iter(MATRIX["spark"]))
 """The Spark version of this environment: the default one."""
 OTHERS = [version for version in MATRIX["spark"] if version != HERE]
-RUN_HERE = [answers for answers in variants() if answers["spark_version"] == usual_spark(answers)]
+RUN_HERE = [
+    {**answers, "storage": "local"}
+    for answers in variants()
+    if answers["spark_version"] == usual_spark(answers)
+]
 DEFAULT_SINK = choices("sink")[0]
 QUESTIONS = ("value_format", "schema_registry", "sink", "write_mode", "delivery_guarantee")
 VARIANTS = os.environ.get("VARIANTS", "covering")

@@ -19,20 +19,22 @@ from rendering import MATRIX, ROOT, Answers, name_of, render, snapshot, usual_sp
 VARIANTS = list(variants())
 GOLDEN = ROOT / "tests/golden"
 DEFAULT = VARIANTS[0]
+LOCAL = [{**variant, "storage": "local"} for variant in VARIANTS]
 GOLDEN_VARIANTS = [
     *(
-        {v["value_format"]: v for v in VARIANTS if v["sink"] == DEFAULT["sink"]} | {"json": DEFAULT}
+        {v["value_format"]: v for v in LOCAL if v["sink"] == DEFAULT["sink"]} | {"json": DEFAULT}
     ).values(),
     *{
         v["sink"]: v
-        for v in VARIANTS
+        for v in LOCAL
         if v["sink"] != DEFAULT["sink"]
         and v["value_format"] == DEFAULT["value_format"]
         and v["schema_registry"] == DEFAULT["schema_registry"]
         and v["delivery_guarantee"] == DEFAULT["delivery_guarantee"]
     }.values(),
+    {**DEFAULT, "storage": "s3"},
 ]
-"""Of each format one: the default, and the last of the others; of each other sink one."""
+"""Of each format one (the default, the last of the others), of each other sink one, one in S3."""
 BIN = Path(sys.executable).parent
 
 by_variant = pytest.mark.parametrize("answers", VARIANTS, ids=name_of)

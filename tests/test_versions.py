@@ -15,8 +15,11 @@ PINNED: dict[str, str] = {
     **{name: MATRIX[name] for name in ("cryptography", "fastavro", "sqlglot")},
     **{
         re.sub(r"\[.*\]", "", name): version
-        for kind in ("format_packages", "sink_packages")
-        for packages in MATRIX[kind].values()
+        for packages in (
+            *MATRIX["format_packages"].values(),
+            *MATRIX["sink_packages"].values(),
+            MATRIX["store_packages"],
+        )
         for name, version in packages.items()
     },
     "pyspark": MATRIX["spark"][choices("spark_version")[0]]["pyspark"],
