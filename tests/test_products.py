@@ -24,6 +24,7 @@ from own_tests import OwnTests
 from rendering import MATRIX, choices, name_of, render, usual_spark, variants
 from running import Repository, python_for, render_to_run, run, run_own_tests
 
+BARE_JSON = ("json", "none")
 HERE = next(iter(MATRIX["spark"]))
 """The Spark version of this environment: the default one."""
 OTHERS = [version for version in MATRIX["spark"] if version != HERE]
@@ -71,9 +72,12 @@ DECODING = (
     f"{ONCE} or registry or new_versions or framed_keys or newest or breaker or backfill "
     "or named_alike or changed_type or 10_mb or is_truncated"
 )
-
-
-BARE_JSON = ("json", "none")
+IN_S3: dict[tuple[str, ...], str] = {
+    (*BARE_JSON, "delta", "upsert", "exactly-once"): f"{CRASHES} or object_store or table_lock",
+    (*BARE_JSON, "parquet", "append", "exactly-once"): f"{CRASHES} or object_store or test_folders",
+    (*BARE_JSON, "kafka", "append", "at-most-once"): f"{CRASHES} or object_store",
+}
+"""What is run with the checkpoint in S3, and the table where it is one of files."""
 OWN_JARS = ("delta", "iceberg", "sqlserver")
 KEPT = 2
 Record = Callable[[str, object], None]
@@ -214,6 +218,24 @@ def test_guarantee_holds(
     record_property("variant", name_of(answers))
     repository = render_to_run(tmp_path, "variant", **answers)
     printed = shared.of(repository).run(repository.path, "tests", "-k", chosen(answers))
+    record_property("ran", summary(printed))
+
+
+@pytest.mark.long
+@pytest.mark.spread
+@pytest.mark.parametrize(
+    "answers",
+    [{**v, "storage": "s3"} for v in RUN_HERE if decoder_and_guarantee(v) in IN_S3],
+    ids=name_of,
+)
+def test_guarantee_holds_in_s3(
+    answers: dict[str, Any], tmp_path: Path, record_property: Record
+) -> None:
+    """Run: the crashes, and what S3 may do. Expected: all pass, none is skipped."""
+    record_property("variant", name_of(answers))
+    repository = render_to_run(tmp_path, "variant", **answers)
+    chosen_here = IN_S3[decoder_and_guarantee(answers)]
+    printed = run_own_tests(repository.path, "tests", "-k", chosen_here)
     record_property("ran", summary(printed))
 
 
