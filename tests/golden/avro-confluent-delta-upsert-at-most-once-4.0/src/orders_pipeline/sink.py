@@ -39,7 +39,7 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
             .execute()
         )
 
-    done = table.retry_conflicts(merge).first()  # type: ignore[union-attr]
+    done = table.commit(topic, merge).first()
     received = int(counts.get["received"])
     keys = int(latest_counts.get["keys"])
     affected = int(done["num_affected_rows"])  # type: ignore[index]

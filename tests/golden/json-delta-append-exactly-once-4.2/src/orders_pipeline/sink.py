@@ -19,7 +19,7 @@ def write(rows: DataFrame, batch: Batch, topic: Topic) -> Written:
         rows.write.format("delta").mode("append").save(topic.location)
 
     with commit_of(batch, rows.sparkSession):
-        table.retry_conflicts(append)
+        table.commit(topic, append)
     received = int(counts.get["received"])
     return Written(received=received, written=received)
 
@@ -48,7 +48,7 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
             .execute()
         )
 
-    done = table.retry_conflicts(merge)
-    written = int(done.first()["num_inserted_rows"])  # type: ignore[index, union-attr]
+    done = table.commit(topic, merge)
+    written = int(done.first()["num_inserted_rows"])  # type: ignore[index]
     received = int(counts.get["received"])
     return Written(received=received, written=written, skipped=received - written)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError
@@ -27,6 +27,7 @@ CONFLICT = re.compile(
 )
 """What Delta says when another writer's commit came first. Not of ``ConcurrentTransaction``: that
 is another process with this batch's identity."""
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
@@ -49,7 +50,8 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
     if not exists(spark, topic):
         log.info("making the table %s", topic.location)
         builder = DeltaTable.create(spark).location(topic.location).addColumns(columns)
-        builder.partitionedBy(*topic.table.partition_columns).execute()
+        builder.partitionedBy(*topic.table.partition_columns)
+        commit(topic, builder.execute)
         return
     present = {field.name.lower(): field for field in read(spark, topic).schema}
     missing = [field for field in columns if field.name.lower() not in present]
@@ -70,7 +72,8 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
         names = [field.name for field in missing]
         log.info("adding to %s: %s", topic.location, names)
         added = ", ".join(f"{quoted(f.name)} {f.dataType.simpleString()}" for f in missing)
-        spark.sql(f"ALTER TABLE delta.{quoted(topic.location)} ADD COLUMNS ({added})")
+        change = f"ALTER TABLE delta.{quoted(topic.location)} ADD COLUMNS ({added})"
+        commit(topic, lambda: spark.sql(change))
 
 
 def exists(spark: SparkSession, topic: Topic) -> bool:
@@ -120,11 +123,12 @@ def last_transaction(spark: SparkSession, topic: Topic, application: str) -> int
     return int(versions.apply(application)) if versions.contains(application) else None
 
 
-def retry_conflicts(action: Callable[[], DataFrame | None]) -> DataFrame | None:
-    """Does ``action`` again when another writer's commit came first, up to ``ATTEMPTS`` times.
+def commit(topic: Topic, action: Callable[[], T]) -> T:
+    """Does what commits to the table, again when another writer's commit came first.
 
     Raises:
-        PySparkException, Py4JJavaError: it came first every time, or something else went wrong.
+        PySparkException, Py4JJavaError: it came first ``ATTEMPTS`` times, or something else is
+            wrong.
     """
     for attempt in range(1, ATTEMPTS):
         try:
@@ -132,7 +136,7 @@ def retry_conflicts(action: Callable[[], DataFrame | None]) -> DataFrame | None:
         except (PySparkException, Py4JJavaError) as error:
             if not CONFLICT.search(str(error)):
                 raise
-            log.warning("attempt %d met another writer of the table", attempt)
+            log.warning("attempt %d met another writer of %s", attempt, topic.location)
             time.sleep(min(0.1 * 2**attempt, 5))
     return action()
 
@@ -143,9 +147,9 @@ def compact(spark: SparkSession, topic: Topic, retention_hours: int) -> None:
     Raises:
         SettingsError: Delta keeps them for longer than ``retention_hours``; nothing was removed.
     """
-    retry_conflicts(lambda: open_table(spark, topic).optimize().executeCompaction())
+    commit(topic, lambda: open_table(spark, topic).optimize().executeCompaction())
     try:
-        open_table(spark, topic).vacuum(retention_hours)
+        commit(topic, lambda: open_table(spark, topic).vacuum(retention_hours))
     except IllegalArgumentException:
         raise SettingsError(
             f"{retention_hours} hours are less than the table {topic.location} keeps old files "

@@ -3,6 +3,8 @@
 import logging
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,16 +111,22 @@ def run(
 def _prepare(spark: SparkSession, topic: Topic, stopping: threading.Event, rebind: bool) -> Stream:
     fields = read_schema(topic)
     columns = row_columns(spark, topic, fields)
-    try:
+    with _said_if_unusable(topic):
         bound = binding.bind(spark, topic, columns, rebind)
+    checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)
+    return Stream(topic, fields, checkpoint, bound, stopping)
+
+
+@contextmanager
+def _said_if_unusable(topic: Topic) -> Iterator[None]:
+    try:
+        yield
     except (PySparkException, Py4JJavaError) as error:
         raise StorageError(
             f"The table {topic.location} or the checkpoint {topic.checkpoint} cannot be used: "
             f"{_cause(error)}. No batch was begun. See that both can be reached and written, then "
             "start again."
         ) from error
-    checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)
-    return Stream(topic, fields, checkpoint, bound, stopping)
 
 
 def _cause(error: Exception) -> str:

@@ -20,10 +20,12 @@ class Folder:
 
     def read(self, name: str) -> str | None:
         """The text of a file; None where there is none."""
-        path = self._path(name)
-        if not self._files.exists(path):
-            return None
-        stream = self._files.open(path)
+        try:
+            stream = self._files.open(self._path(name))
+        except Py4JJavaError as error:
+            if "FileNotFoundException" in _kind(error):
+                return None
+            raise
         try:
             return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
         finally:
@@ -81,10 +83,15 @@ class Folder:
         try:
             found = self._files.listStatus(self._path(name))
         except Py4JJavaError as error:
-            if "FileNotFoundException" in str(error.java_exception.getClass().getName()):
+            if "FileNotFoundException" in _kind(error):
                 return []
             raise
         return [str(status.getPath().getName()) for status in found]
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self.location}/{name}")
+
+
+def _kind(error: Py4JJavaError) -> str:
+    """The name of the Java class of an error."""
+    return str(error.java_exception.getClass().getName())

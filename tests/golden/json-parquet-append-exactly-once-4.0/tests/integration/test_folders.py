@@ -44,7 +44,6 @@ def test_arrow_reads_each_row_once_and_its_folders_as_a_column(make: MakePipelin
     pipeline.drain()
     pipeline.send(event("c", 1))
     pipeline.drain()
-
     found = ds.dataset(pipeline.topic.location, format="parquet", partitioning="hive").to_table()
     rows = found.select(["id", "amount", "_offset"]).to_pylist()
     assert sorted(tuple(row.values()) for row in rows) == [("a", 1, 0), ("b", 2, 0), ("c", 1, 1)]

@@ -1,0 +1,108 @@
+"""Takes records into the table beside the stream: a range of the topic, or its dead letters.
+
+Safe beside the stream, since it takes only records that the stream has passed and never comes back
+to; safe to repeat, since ``sink.fill`` changes nothing that the table has already.
+"""
+
+import logging
+import time
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from . import dead_letters, kafka, metrics, sink, source
+from .batch import Balance, Batch, Letters, Offsets
+from .checkpoint import Checkpoint
+from .counting import every, observe, outcomes
+from .decoding import Decoder
+from .errors import RefusedError
+from .rows import accepted_rows
+from .schema import read_schema
+from .settings import Topic
+from .transform import transform
+
+NO_BATCH = -1
+"""The batch number, in the balance and in dead letters, of what came this way."""
+log = logging.getLogger(__name__)
+
+
+def stream_position(spark: SparkSession, topic: Topic) -> Offsets:
+    """Where the stream stands: the offsets, not included, up to which batches are committed.
+
+    Raises:
+        RefusedError: it has committed none yet.
+    """
+    ends = Checkpoint(spark, topic.checkpoint, topic.name).committed_ends()
+    if ends is None:
+        raise RefusedError(
+            f"The stream of {topic.name} has not committed a batch yet; what is written now, it "
+            "would write again. Nothing was written. First let it finish a batch: run"
+        )
+    return ends
+
+
+def backfill(spark: SparkSession, topic: Topic, start: Offsets, end: Offsets) -> Balance:
+    """Takes the records from ``start`` up to ``end`` (not included) into the topic's table.
+
+    Raises:
+        RefusedError: ``end`` lies beyond the stream's position.
+    """
+    position = stream_position(spark, topic)
+    beyond = {p: offset for p, offset in end.items() if offset > position.get(p, 0)}
+    if beyond:
+        raise RefusedError(
+            f"The range ends at {beyond} (partition: offset), beyond the stream, which stands at "
+            f"{position} and gets there itself. Nothing was written. End the range there at most."
+        )
+    earliest = kafka.offsets_at(topic.settings, topic.name, kafka.EARLIEST)
+    start = {p: max(start.get(p, 0), earliest.get(p, 0)) for p in end}
+    end = {p: max(offset, start[p]) for p, offset in end.items()}
+    log.info("taking %s from %s to %s", topic.name, start, end)
+    chosen = source.read_range(spark, topic.settings, topic.name, start, end)
+    return _take(chosen, topic, position, letters_are_stored=False)
+
+
+def replay(spark: SparkSession, topic: Topic, reason: str | None, since_ms: int) -> Balance:
+    """Takes the dead letters that can be decoded now into the table, under their own coordinates.
+
+    ``reason`` leaves all others out, ``since_ms`` (Unix time, in ms) older letters. All stay in
+    the dead-letter topic: replayed twice, they change nothing; one that still cannot be decoded
+    is counted as dead-lettered and not stored again.
+
+    Raises:
+        RefusedError: there are no such letters, or the stream has not committed a batch yet.
+    """
+    settings = topic.settings
+    position = stream_position(spark, topic)
+    if not kafka.exists(settings, topic.dead_letters):
+        raise RefusedError(
+            f"{topic.name} has no dead letters: {topic.dead_letters} does not exist."
+        )
+    start = kafka.offsets_at(settings, topic.dead_letters, kafka.EARLIEST)
+    end = kafka.offsets_at(settings, topic.dead_letters, kafka.LATEST)
+    letters = source.read_range(spark, settings, topic.dead_letters, start, end)
+    wanted: Column = F.col("timestamp") >= F.timestamp_millis(F.lit(since_ms))
+    if reason:
+        wanted &= dead_letters.reason() == reason
+    records = dead_letters.original_records(letters.where(wanted))
+    [oldest] = records.agg(F.unix_millis(F.min("timestamp"))).first()  # type: ignore[misc]
+    if oldest is None:
+        raise RefusedError(f"{topic.dead_letters} has no such letters. Nothing was written.")
+    return _take(records, topic, position, letters_are_stored=True)
+
+
+def _take(chosen: DataFrame, topic: Topic, position: Offsets, letters_are_stored: bool) -> Balance:
+    started = time.monotonic()
+    fields = read_schema(topic)
+    batch = Batch(id=NO_BATCH, ends=position, pipeline="backfill", schema="")
+    counted, read = observe(chosen, read=every())
+    decoder = Decoder(chosen.sparkSession, topic, fields)
+    decoded, found = observe(decoder.decode(counted), **outcomes())
+    done = sink.fill(transform(topic.name, accepted_rows(decoded)), topic)
+    letters = Letters(stored=found.get["rejected"])
+    if letters.stored and not letters_are_stored:
+        rejected = decoder.rejected(chosen, letters.stored)
+        letters = dead_letters.send(rejected, batch, topic)
+    balance = Balance.of(batch, read.get, found.get, done, letters)
+    metrics.publish(balance, topic.name, seconds=time.monotonic() - started)
+    return balance

@@ -1,0 +1,124 @@
+"""One batch: its identity, where it ends in the topic, and where its records went."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+Offsets = dict[int, int]
+"""For each partition, an offset; as an end it is the first one that is *not* included."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch as Spark planned it, read from the checkpoint's own log before any effect.
+
+    A replay has the same ``id`` and, as long as the log is whole, the same ``ends``.
+    """
+
+    id: int
+    ends: Offsets
+    pipeline: str
+    """Identity of the checkpoint that planned it: a new checkpoint is a new pipeline."""
+    schema: str
+    """Fingerprint of the schema that its records are decoded with."""
+
+    def label(self) -> dict[str, Any]:
+        """What identifies the batch, as JSON knows it: for a table's history or a file."""
+        ends = offsets_to_json(self.ends)
+        return {"pipeline": self.pipeline, "batch": self.id, "ends": ends, "schema": self.schema}
+
+
+def offsets_to_json(offsets: Offsets) -> dict[str, int]:
+    """Offsets with text keys, in the order of the partitions, as JSON and Spark want them."""
+    return {str(partition): offsets[partition] for partition in sorted(offsets)}
+
+
+def offsets_from_json(offsets: dict[str, int]) -> Offsets:
+    """The reverse of ``offsets_to_json``."""
+    return {int(partition): offset for partition, offset in offsets.items()}
+
+
+def command_to_go_on(topic: str, ends: dict[str, int]) -> str:
+    """What to type so that a new checkpoint of the topic begins at these offsets."""
+    return f"run --rebind {topic} with PIPELINE_KAFKA__STARTING_OFFSETS='{json.dumps(ends)}'"
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a sink did with the rows of one batch, in rows."""
+
+    received: int
+    """Rows that came out of ``transform.py``."""
+    written: int
+    deleted: int = 0
+    deduplicated: int = 0
+    stale: int = 0
+    skipped: int = 0
+
+
+@dataclass(frozen=True)
+class Letters:
+    """What became of the rejected records of one batch, in records."""
+
+    stored: int = 0
+    logged: int = 0
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Where the records of one batch went, in records.
+
+    ``read`` is counted as Kafka hands the records out; the others further along. They add up
+    unless a record was lost or repeated inside the program.
+    """
+
+    batch: int
+    read: int
+    written: int
+    """Rows added to the table or put in place of an older one."""
+    dead_lettered: int
+    filtered: int
+    """Accepted, then dropped by ``transform.py``."""
+    skipped: int
+    """Read, and rightly left alone: the batch was written before, or a null value means nothing."""
+    logged: int = 0
+    """Rejected, and only in the log: the dead-letter topic took none and the settings go on."""
+    deleted: int = 0
+    deduplicated: int = 0
+    """A newer record of the same key is in the same batch."""
+    stale: int = 0
+    """The table holds a newer record of the same key, or no row for a delete to remove."""
+
+    @classmethod
+    def of(
+        cls,
+        batch: Batch,
+        read: dict[str, int],
+        found: dict[str, int],
+        done: Written,
+        letters: Letters,
+    ) -> "Balance":
+        """Adds up what was counted at each step (``counting.py``)."""
+        return cls(
+            batch=batch.id,
+            read=read["read"],
+            written=done.written,
+            dead_lettered=letters.stored,
+            logged=letters.logged,
+            filtered=found["accepted"] - done.received,
+            skipped=found["skipped"] + done.skipped,
+            deleted=done.deleted,
+            deduplicated=done.deduplicated,
+            stale=done.stale,
+        )
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        """The parts that ``read`` must be the sum of."""
+        counts = asdict(self)
+        return {name: counts[name] for name in counts if name not in ("batch", "read")}
+
+    @property
+    def holds(self) -> bool:
+        """True when every record that was read is accounted for once."""
+        return self.read == sum(self.outcomes.values()) and min(self.outcomes.values()) >= 0

@@ -1,0 +1,37 @@
+"""What a batch's Delta commit carries: its identity, of which Delta takes each only once.
+
+``txnAppId`` and ``txnVersion`` are Delta's own (its documentation, "Idempotent table writes in
+foreachBatch"): a write whose pair the table has seen is skipped without a word.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from .batch import Batch
+
+TRANSACTION = "spark.databricks.delta.write."
+LABEL = "spark.databricks.delta.commitInfo.userMetadata"
+"""The setting that puts a label on the commits of a session."""
+
+
+@contextmanager
+def commit_of(batch: Batch, spark: SparkSession) -> Iterator[None]:
+    """Every Delta commit made inside is this batch's, and is skipped if it was made before.
+
+    The identity is in the session only for that long: it would make the next write look repeated.
+    """
+    identity = {
+        TRANSACTION + "txnAppId": batch.pipeline,
+        TRANSACTION + "txnVersion": str(batch.id),
+        LABEL: json.dumps(batch.label()),
+    }
+    for key, value in identity.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in identity:
+            spark.conf.unset(key)

@@ -1,0 +1,36 @@
+"""What makes a replay safe: the table is asked, before each batch, whether it has it already.
+
+A batch's commit carries its identity, and Delta skips a commit that it has seen without a word. So
+what the table says about the batch is compared with what the checkpoint plans.
+"""
+
+import logging
+
+from pyspark.sql import SparkSession
+
+from . import table
+from .batch import Batch
+from .replays import check_same
+from .settings import Topic
+
+AFTER_A_FAILURE = "start again: the batch is done again"
+"""What to do once the cause of a failed batch is mended."""
+log = logging.getLogger(__name__)
+
+
+def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
+    """True when an earlier run wrote this batch and stopped before Spark had committed it.
+
+    Raises:
+        RefusedError: see ``replays.check_same``.
+    """
+    last = table.last_transaction(spark, topic, batch.pipeline)
+    if last is None or last < batch.id:
+        return False
+    labels = [commit.label for commit in table.commits(spark, topic) if commit.label]
+    ours = [label for label in labels if label["pipeline"] == batch.pipeline]
+    if ours:
+        check_same(ours[0], batch, topic)
+    else:
+        log.warning("batch %d of %s is in the table, its history is not", batch.id, topic.name)
+    return True

@@ -1,0 +1,199 @@
+"""Questions to the brokers that Spark does not answer, by librdkafka from the driver."""
+
+import logging
+import time
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as Position
+from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, OffsetSpec
+
+from .batch import Offsets
+from .errors import NoAnswerError, RefusedError
+from .settings import Settings
+
+TIMEOUT_S = 30
+EARLIEST = OffsetSpec.earliest()
+LATEST = OffsetSpec.latest()
+at_time = OffsetSpec.for_timestamp
+"""The first record at or after a Unix time, in ms."""
+log = logging.getLogger(__name__)
+
+
+def spark_options(settings: Settings) -> dict[str, str]:
+    """What Spark's source and sink need to reach the brokers."""
+    return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers}
+
+
+def topic_id(settings: Settings, topic: str) -> str:
+    """The id that the brokers gave the topic when it was made: a new one of the same name differs.
+
+    Raises:
+        RefusedError: no such topic.
+        NoAnswerError: no broker answers.
+    """
+    return str(_describe(settings, topic).topic_id)
+
+
+def partition_count(settings: Settings, topic: str) -> int:
+    """How many partitions the topic has.
+
+    Raises:
+        RefusedError: no such topic.
+        NoAnswerError: no broker answers.
+    """
+    return len(_describe(settings, topic).partitions)
+
+
+def exists(settings: Settings, topic: str) -> bool:
+    """True when there is such a topic.
+
+    Raises:
+        KafkaException: no broker answers.
+    """
+    brokers = admin(settings.kafka.bootstrap_servers)
+    return topic in brokers.list_topics(timeout=TIMEOUT_S).topics
+
+
+def offsets_at(settings: Settings, topic: str, spec: OffsetSpec) -> Offsets:
+    """The offset in each partition that answers ``spec``; the end where none does."""
+    partitions = range(partition_count(settings, topic))
+    found = _list_offsets(settings, topic, partitions, spec)
+    missing = [partition for partition, offset in found.items() if offset < 0]
+    if missing:
+        found |= _list_offsets(settings, topic, missing, LATEST)
+    return found
+
+
+def ensure_topic(settings: Settings, topic: str, partitions: int) -> None:
+    """Makes a topic, or lets it grow, so that it has at least this many partitions.
+
+    Raises:
+        KafkaException: the brokers refuse.
+    """
+    brokers = admin(settings.kafka.bootstrap_servers)
+    if not exists(settings, topic):
+        log.info("making the topic %s with %d partitions", topic, partitions)
+        made = brokers.create_topics([NewTopic(topic, num_partitions=partitions)])
+        _settle(made[topic], KafkaError.TOPIC_ALREADY_EXISTS)
+        return
+    existing = partition_count(settings, topic)
+    if existing < partitions:
+        log.info("the topic %s grows from %d to %d partitions", topic, existing, partitions)
+        grown = brokers.create_partitions([NewPartitions(topic, partitions)])
+        _settle(grown[topic], KafkaError.INVALID_PARTITIONS)
+
+
+def max_message_bytes(settings: Settings, topic: str) -> int:
+    """The largest record batch that the topic takes, in bytes.
+
+    A topic that was just made is not known to every broker at once: it is asked for again.
+
+    Raises:
+        KafkaException: no broker knows the topic, or none answers.
+    """
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    brokers = admin(settings.kafka.bootstrap_servers)
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            found = brokers.describe_configs([resource])[resource].result(TIMEOUT_S)
+            return int(found["max.message.bytes"].value)
+        except KafkaException as error:
+            unknown = error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+            if not unknown or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def publish_progress(settings: Settings, topic: str, ends: Offsets) -> None:
+    """Commits offsets to the consumer group, for lag tools; the pipeline never reads them back.
+
+    Best effort: the checkpoint is what counts, so a failure is a warning in the log.
+    """
+    positions = [Position(topic, partition, offset) for partition, offset in ends.items()]
+    try:
+        commit(settings, settings.consumer_group, positions)
+    except KafkaException as error:
+        log.warning("the progress of %s is not published: %s", topic, error.args[0].str())
+
+
+def commit(settings: Settings, group: str, positions: list[Position]) -> None:
+    """Commits offsets to a consumer group that has no members.
+
+    Raises:
+        KafkaException: the brokers refuse.
+    """
+    consumer = _group(settings.kafka.bootstrap_servers, group)
+    committed = consumer.commit(offsets=positions, asynchronous=False)
+    for position in committed or []:
+        if position.error:
+            raise KafkaException(position.error)
+
+
+def client_options(bootstrap_servers: str) -> dict[str, Any]:
+    """What librdkafka's clients need to reach the brokers."""
+    # Level 0: what fails is raised; librdkafka's own lines would repeat it every second.
+    return {"bootstrap.servers": bootstrap_servers, "log_level": 0}
+
+
+# A client keeps its connections and answers in the background, so there is one of each.
+@cache
+def admin(bootstrap_servers: str) -> AdminClient:
+    """The client for questions to the brokers."""
+    return AdminClient(client_options(bootstrap_servers))
+
+
+@cache
+def _group(bootstrap_servers: str, group: str) -> Consumer:
+    own = {"group.id": group, "enable.auto.commit": False}
+    return Consumer(client_options(bootstrap_servers) | own)
+
+
+def _describe(settings: Settings, topic: str):  # type: ignore[no-untyped-def]  # a C type
+    brokers = admin(settings.kafka.bootstrap_servers)
+    described = brokers.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT_S)[topic]
+    try:
+        return described.result(TIMEOUT_S + 5)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise RefusedError(
+                f"The topic {topic!r} does not exist at {settings.kafka.bootstrap_servers}. "
+                "Nothing was written. Create it, or correct its name."
+            ) from None
+        raise NoAnswerError(
+            f"No answer about the topic {topic!r} from {settings.kafka.bootstrap_servers}: "
+            f"{error.args[0].str()}. Nothing was written. Check kafka.bootstrap_servers, and that "
+            "the brokers are up, then start again."
+        ) from None
+
+
+def _list_offsets(
+    settings: Settings, topic: str, partitions: Iterable[int], spec: OffsetSpec
+) -> Offsets:
+    wanted = {Position(topic, partition): spec for partition in partitions}
+    brokers = admin(settings.kafka.bootstrap_servers)
+    answers = brokers.list_offsets(
+        wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=TIMEOUT_S
+    )
+    return {
+        position.partition: answer.result(TIMEOUT_S + 5).offset
+        for position, answer in answers.items()
+    }
+
+
+def _settle(future, harmless: int) -> None:  # type: ignore[no-untyped-def]  # a Future of None
+    try:
+        future.result(TIMEOUT_S)
+    except KafkaException as error:
+        if error.args[0].code() != harmless:
+            raise
+
+
+def cause(error: Exception) -> str:
+    """The last line of the longest chain of causes: Kafka's own sentence, not Spark's."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    causes = [line for line in lines if "org.apache.kafka" in line and not line.startswith("at ")]
+    return (causes or lines or [""])[-1].removeprefix("Caused by: ")

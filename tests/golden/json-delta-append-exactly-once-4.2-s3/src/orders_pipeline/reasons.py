@@ -1,0 +1,31 @@
+"""Why a record was rejected: the one list that dead letters, counters and settings share."""
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """One word for each way a record can fail; the message beside it has the details.
+
+    The words are stored in dead letters and named in alerts: add to them, never rename one.
+    """
+
+    UNDECODABLE = "undecodable"
+    """Not the format: empty, cut off, not UTF-8. Look at the producer."""
+
+    FRAMED = "framed"
+    """It bears a schema registry's header, and this pipeline was made for bare values."""
+
+    WRONG_TYPE = "wrong_type"
+    """A field is there, but of another type than the schema's: a producer and the schema differ."""
+
+    OUT_OF_RANGE = "out_of_range"
+    """The right type, too large or too precise for its column: the column is too narrow."""
+
+    MISSING_FIELD = "missing_field"
+    """Absent or null where the schema says NOT NULL: relax the schema or mend the producer."""
+
+    UNKNOWN_FIELD = "unknown_field"
+    """A field that the schema does not have, while the settings reject those: add it, or ignore."""
+
+    NULL_KEY = "null_key"
+    """The record has no key where one must say which row is meant."""

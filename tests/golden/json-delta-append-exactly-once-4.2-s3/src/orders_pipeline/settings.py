@@ -1,0 +1,214 @@
+"""Settings: typed, validated, from three places, the first that names one wins.
+
+1. the environment: ``PIPELINE_KAFKA__BOOTSTRAP_SERVERS=broker:9092`` (two underscores for a dot)
+2. ``conf/pipeline.toml``, which a person edits (``PIPELINE_CONF`` names another file)
+3. ``defaults.toml`` beside this module, written from the template's answers
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from .errors import SettingsError
+
+DEFAULTS = Path(__file__).with_name("defaults.toml")
+Ratio = Annotated[float, Field(gt=0, le=1)]
+
+
+def _in_bucket(location: str) -> str:
+    if not re.fullmatch(r"s3a://[a-z0-9][a-z0-9.-]+(/.*)?", location):
+        raise ValueError(f"{location!r} is no place in a bucket, such as s3a://my-bucket/pipeline")
+    return location
+
+
+Location = Annotated[str, AfterValidator(_in_bucket)]
+
+
+class Section(BaseModel):
+    """A table of the settings file; a name that it does not know is an error, not a surprise."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class KafkaSettings(Section):
+    """How the topics are read."""
+
+    bootstrap_servers: str = "localhost:9092"
+    starting_offsets: Annotated[str, Field(pattern=r"^(earliest|latest|\{.*\})$")] = "earliest"
+    """Only for a topic that has no checkpoint yet: earliest, latest, or JSON {"0": 123, ...}."""
+    max_offsets_per_trigger: Annotated[int, Field(gt=0)] = 1_000_000
+    """Records in one batch, at most, all partitions together."""
+    max_records_per_partition: Annotated[int, Field(gt=0)] = 250_000
+    """Records in one Spark task, at most, so that one hot Kafka partition is shared by several."""
+    consumer_group: str | None = None
+    """Where the progress is published for lag tools; the pipeline's name when not set."""
+
+
+class TableSettings(Section):
+    """How the tables are made and kept; ``[topic."<name>"]`` says what one topic does otherwise."""
+
+    location: Location
+    """Where each topic has its table: s3a://bucket/prefix."""
+    partition_columns: list[str] = []
+    schema_changes: Literal["add", "refuse"] = "add"
+    """A column that the table lacks: added (nullable), or the start is refused."""
+
+
+class DecodeSettings(Section):
+    """How strictly values are read."""
+
+    unknown_fields: Literal["ignore", "reject"] = "ignore"
+
+
+class DeadLetterSettings(Section):
+    """Where rejected records go."""
+
+    topic_suffix: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]+$")] = ".DLT"
+    on_failure: Literal["stop", "continue"] = "stop"
+    """When the dead letters cannot be stored: stop the query, or log each one's coordinates."""
+
+
+class BreakerSettings(Section):
+    """When rejected records mean that something is wrong with the schema, not with the records."""
+
+    max_rejected_ratio: Ratio = 0.5
+    min_rejected: Annotated[int, Field(gt=0)] = 100
+    """Fewer rejected records than this in a batch never stop the query, whatever their ratio."""
+
+
+class MetricsSettings(Section):
+    """Where the counters can be scraped."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    """The port of the Prometheus endpoint; 0 for none."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic and all that its query needs to know."""
+
+    name: str
+    location: str
+    """Where its table is."""
+    checkpoint: str
+    schema_path: Path
+    dead_letters: str
+    """The topic that takes its rejected records."""
+    table: TableSettings
+    settings: "Settings"
+
+
+class Settings(BaseSettings):
+    """The whole configuration of the pipeline."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="PIPELINE_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    name: str
+    topics: Annotated[list[str], Field(min_length=1)]
+    trigger: Annotated[str, Field(pattern=r"^([1-9]\d* seconds|availableNow)$")]
+    """"30 seconds", or "availableNow": read what is there, then end."""
+    checkpoint_location: Location
+    """Where each query keeps its place: s3a://bucket/prefix."""
+    schemas: Path = Path("schemas")
+    kafka: KafkaSettings = KafkaSettings()
+    table: TableSettings
+    decode: DecodeSettings = DecodeSettings()
+    dead_letters: DeadLetterSettings = DeadLetterSettings()
+    breaker: BreakerSettings = BreakerSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    topic: dict[str, dict[str, Any]] = {}
+    """For a topic by its name: fields of ``table`` that differ for it."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Orders the sources; see the module's docstring."""
+        conf = Path(os.environ.get("PIPELINE_CONF", "conf/pipeline.toml"))
+        return (
+            init_settings,
+            env_settings,
+            TomlConfigSettingsSource(settings_cls, conf),
+            TomlConfigSettingsSource(settings_cls, DEFAULTS),
+        )
+
+    @cached_property
+    def tables(self) -> dict[str, TableSettings]:
+        """For each topic, ``table`` with what ``topic`` says of it."""
+        general = self.table.model_dump()
+        return {
+            name: TableSettings.model_validate(general | self.topic.get(name, {}))
+            for name in self.topics
+        }
+
+    @model_validator(mode="after")
+    def _check_topics(self) -> "Settings":
+        unknown = sorted(self.topic.keys() - set(self.topics))
+        if unknown:
+            raise ValueError(f"topic.{unknown[0]} is not one of topics, which are {self.topics}")
+        self.tables  # noqa: B018  # a wrong override is an error now, not when its query starts
+        return self
+
+    @property
+    def consumer_group(self) -> str:
+        """The group that publishes this pipeline's progress."""
+        return self.kafka.consumer_group or self.name
+
+    def topic_settings(self, name: str) -> Topic:
+        """What the query of the topic ``name`` needs.
+
+        Raises:
+            SettingsError: the pipeline does not ingest that topic.
+        """
+        if name not in self.topics:
+            raise SettingsError(
+                f"{name!r} is not a topic of this pipeline. It has: {', '.join(self.topics)}."
+            )
+        return Topic(
+            name=name,
+            location=_under(self.tables[name].location, name),
+            checkpoint=_under(self.checkpoint_location, name),
+            schema_path=self.schemas / f"{name}.ddl",
+            dead_letters=name + self.dead_letters.topic_suffix,
+            table=self.tables[name],
+            settings=self,
+        )
+
+
+def _under(folder: str, name: str) -> str:
+    """A name below a prefix."""
+    return f"{folder.rstrip('/')}/{name}"
+
+
+def load() -> Settings:
+    """Reads and validates the settings.
+
+    Raises:
+        SettingsError: one sentence for each wrong setting, with its name and what is wrong.
+    """
+    try:
+        return Settings()  # type: ignore[call-arg]  # the sources give the required ones
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
+            for problem in error.errors(include_url=False, include_input=False)
+        ]
+        raise SettingsError("The settings are wrong. " + "; ".join(problems)) from None

@@ -1,0 +1,75 @@
+"""The Spark session and the jars that PySpark does not bring."""
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from .errors import SettingsError
+
+JARS = "jars"
+"""The folder that ``make jars`` fills; ``PIPELINE_JARS`` names another."""
+
+
+def jar_paths() -> list[str]:
+    """The jars of the Kafka connector and of the table format, and of S3.
+
+    Raises:
+        SettingsError: the folder is empty or missing.
+    """
+    folder = Path(os.environ.get("PIPELINE_JARS", JARS))
+    jars = sorted(str(jar.resolve()) for jar in folder.glob("*.jar"))
+    if not jars:
+        raise SettingsError(f"There are no jars in {folder.resolve()}. Run: make jars")
+    return jars
+
+
+def start_session(name: str, master: str = "local[*]", show_progress: bool = False) -> SparkSession:
+    """The session that every query of this process shares.
+
+    ``spark-submit`` has a master of its own, which wins over ``master``. With ``show_progress`` a
+    terminal shows how far each of Spark's stages is.
+
+    Raises:
+        SettingsError: the jars are missing.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name)
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # which spark-submit sets
+        builder = builder.master(master)
+        # Left to itself, Spark may pick an address that its own executor cannot reach.
+        builder = builder.config("spark.driver.host", "127.0.0.1")
+        builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
+        builder = builder.config("spark.ui.enabled", "false")
+    # PySpark counts as a shell, which shows it unless told not to.
+    on_terminal = show_progress and sys.stderr.isatty()
+    builder = builder.config("spark.ui.showConsoleProgress", str(on_terminal).lower())
+    for key, value in OPTIONS.items():
+        builder = builder.config(key, value)
+    if os.environ.get("AWS_ENDPOINT_URL_S3"):  # not Amazon's: no host has a bucket's name
+        builder = builder.config("spark.hadoop.fs.s3a.path.style.access", "true")
+    spark = builder.config("spark.jars", ",".join(jar_paths())).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    cores = str(spark.sparkContext.defaultParallelism)
+    spark.conf.set("spark.sql.shuffle.partitions", cores)
+    # The default, 50, is made for logs with millions of files: a small MERGE takes 1.8 s, not 6.3.
+    spark.conf.set("spark.databricks.delta.snapshotPartitions", cores)
+    return spark
+
+
+OPTIONS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.scheduler.mode": "FAIR",
+    # The AWS SDK's own chain: the environment, a profile, the role of the pod or the machine.
+    "spark.hadoop.fs.s3a.aws.credentials.provider": (
+        "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+    ),
+    # The other kind logs the whole stack of each read that met a file which was just written anew.
+    "spark.hadoop.fs.s3a.input.stream.type": "classic",
+    # VACUUM starts as many tasks, and the default is 10,000.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
+}

@@ -1,0 +1,26 @@
+"""How a topic's values are decoded: bare JSON, by the fields of its schema."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from .arrow import arrow_schema
+from .bare import refuse_framed
+from .decode import Decoded, make_decoder
+from .settings import Topic
+
+
+def value_decoder(
+    topic: Topic, fields: StructType
+) -> Callable[[], Callable[[pa.BinaryArray], Decoded]]:
+    """What makes the decoder in each of Spark's workers, where it cannot be sent to."""
+    return partial(_make_decoder, arrow_schema(fields), topic.settings.decode.unknown_fields)
+
+
+def _make_decoder(
+    columns: pa.Schema, unknown_fields: Literal["ignore", "reject"]
+) -> Callable[[pa.BinaryArray], Decoded]:
+    return refuse_framed(make_decoder(columns, unknown_fields))

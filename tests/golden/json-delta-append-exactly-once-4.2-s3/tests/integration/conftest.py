@@ -1,0 +1,81 @@
+"""One broker and one Spark session for all tests; a topic, a table and a checkpoint for each."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from orders_pipeline import backfill, columns, metrics, pipeline
+from orders_pipeline.batch import Balance
+from orders_pipeline.spark import start_session
+
+from tests.support.broker import Broker, start_broker
+from tests.support.object_store import ObjectStore, start_object_store
+from tests.support.pipeline import MakePipeline, Pipeline, make_pipeline
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    with start_broker() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def store() -> Iterator[ObjectStore]:
+    with start_object_store() as running:
+        yield running
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says what the tests ran against."""
+    if ran := os.environ.get("KAFKA_RAN_IN"):
+        terminalreporter.write_line(f"Kafka ran in: {ran}")
+
+
+@pytest.fixture(scope="session")
+def spark(store: ObjectStore) -> Iterator[SparkSession]:
+    session = start_session("tests", master="local[2]")
+    # Batches of a few records: to compile code or to plan anew takes longer than they do.
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    session.conf.set("spark.sql.shuffle.partitions", "1")
+    session.conf.set("spark.databricks.delta.snapshotPartitions", "1")
+    hadoop = session._jsc.hadoopConfiguration()
+    # The least that S3 takes, so that a few megabytes are written in parts.
+    hadoop.set("fs.s3a.multipart.size", "5M")
+    # A server that is away is away: two minutes of tries show no more than a second does.
+    hadoop.set("fs.s3a.attempts.maximum", "1")
+    hadoop.set("fs.s3a.retry.limit", "1")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def make(
+    spark: SparkSession,
+    broker: Broker,
+    store: ObjectStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> MakePipeline:
+    """Makes a pipeline; its balances are kept, and your transform.py is left out."""
+    os.environ["KAFKA_RAN_IN"] = broker.runs_in
+    for module in (backfill, columns, pipeline):
+        monkeypatch.setattr(module, "transform", lambda topic, rows: rows)
+
+    def make(**settings: Any) -> Pipeline:
+        made = make_pipeline(spark, broker.bootstrap_servers, tmp_path, store.bucket, **settings)
+        publish = metrics.publish
+
+        def keep(balance: Balance, topic: str, seconds: float) -> None:
+            made.balances.append(balance)
+            publish(balance, topic, seconds)
+
+        monkeypatch.setattr(metrics, "publish", keep)
+        return made
+
+    return make

@@ -1,0 +1,158 @@
+"""The pipeline as a process: how it ends, and what that leaves behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+
+from orders_pipeline import doctor, table
+from orders_pipeline.checkpoint import Checkpoint
+
+from tests.support.pipeline import MakePipeline, Pipeline, event
+from tests.support.topics import delete_topic, wait_until
+
+TIMEOUT_S = 120
+
+
+class Job:
+    """One run of the pipeline in a process of its own; its log is in ``log``."""
+
+    def __init__(self, pipeline: Pipeline, folder: Path, trigger: str = "1 seconds") -> None:
+        self.log = folder / f"job-{uuid.uuid4().hex[:6]}.log"
+        settings = pipeline.settings.model_dump(mode="json", exclude_none=True)
+        environment = {
+            f"PIPELINE_{name.upper()}": value if isinstance(value, str) else json.dumps(value)
+            for name, value in (settings | {"trigger": trigger}).items()
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.job", "run"],
+            env={**os.environ, "SPARK_LOCAL_DIRS": str(folder), **environment},
+            stdout=subprocess.DEVNULL,
+            stderr=self.log.open("w"),
+            start_new_session=True,
+        )
+
+    def wait_until_logged(self, text: str) -> None:
+        def is_logged() -> bool:
+            ended = self.has_ended()
+            assert not ended or text in self.log.read_text(), self.log.read_text()[-3000:]
+            return text in self.log.read_text()
+
+        wait_until(is_logged, TIMEOUT_S, f"the job logs {text!r}")
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """To the process alone, as to PID 1 of a container."""
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """Ends the process and its JVM at once, as a machine that is gone."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def exit_code(self) -> int:
+        return self._process.wait(TIMEOUT_S)
+
+    def end(self) -> None:
+        if not self.has_ended():
+            self.kill()
+
+
+@pytest.fixture
+def pipeline(make: MakePipeline) -> Pipeline:
+    return make()
+
+
+def test_sigterm_finishes_the_batch_in_hand_and_exits_0(pipeline: Pipeline, tmp_path: Path) -> None:
+    """Sent: SIGTERM in a batch. Expected: exit 0, and no batch is planned but not committed."""
+    pipeline.send(*(event(f"k{n}", n) for n in range(20_000)))
+    job = Job(pipeline, tmp_path)
+    try:
+        job.wait_until_logged("batch 0 of")
+        job.send_signal(signal.SIGTERM)
+        assert job.exit_code() == 0, job.log.read_text()[-3000:]
+    finally:
+        job.end()
+    checkpoint = Checkpoint(pipeline.spark, pipeline.topic.checkpoint, pipeline.topic.name)
+    assert checkpoint.planned() == checkpoint.committed() is not None
+    assert len(pipeline.rows()) == 20_000
+
+
+def test_job_goes_on_after_sigkill(pipeline: Pipeline, tmp_path: Path) -> None:
+    """Killed: the process, in its first batch; then it runs to the end."""
+    pipeline.send(*(event(f"k{n}", n) for n in range(1_000)))
+    job = Job(pipeline, tmp_path)
+    try:
+        job.wait_until_logged("batch 0 of")
+        job.kill()
+    finally:
+        job.end()
+    pipeline.send(event("last", 1))
+    pipeline.drain()
+
+    ids = [row.id for row in pipeline.rows()]
+    assert "last" in ids
+    assert sorted(ids) == sorted([*(f"k{n}" for n in range(1_000)), "last"])
+
+
+def test_all_queries_stop_and_the_exit_code_says_so_when_one_dies(
+    make: MakePipeline, tmp_path: Path
+) -> None:
+    """Deleted: one of two topics, while records go to the other. Expected: exit 1, no batch cut."""
+    names = [f"lives-{uuid.uuid4().hex[:8]}", f"dies-{uuid.uuid4().hex[:8]}"]
+    pipeline = make(topics=names)
+    for name in names:
+        pipeline.send(event("a", 1), topic=name)
+    job = Job(pipeline, tmp_path)
+    try:
+        for name in names:
+            job.wait_until_logged(f'balance {{"topic": "{name}"')
+        delete_topic(pipeline.bootstrap_servers, names[1])
+
+        def send_until_it_ends() -> bool:
+            pipeline.send(event(uuid.uuid4().hex, 1))
+            return job.has_ended()
+
+        wait_until(send_until_it_ends, TIMEOUT_S, "the job ends")
+        assert job.exit_code() == 1, job.log.read_text()[-3000:]
+    finally:
+        job.end()
+    ends = Checkpoint(pipeline.spark, pipeline.topic.checkpoint, names[0]).committed_ends()
+    assert ends
+    assert len(pipeline.rows()) == sum(ends.values())
+
+
+def test_doctor_finds_nothing_wrong_and_writes_nothing(
+    make: MakePipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Looked at: a pipeline before its first run, and after it."""
+    pipeline = make()
+    assert doctor.examine(pipeline.spark, pipeline.settings)
+    assert not table.exists(pipeline.spark, pipeline.topic)
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    assert doctor.examine(pipeline.spark, pipeline.settings)
+    assert "0 offsets behind" in capsys.readouterr().out
+
+
+def test_compact_folds_files_and_keeps_every_row(make: MakePipeline) -> None:
+    """Written: three small files. Expected: one, with the same rows."""
+    pipeline = make()
+    for n in range(3):
+        pipeline.send(event(f"k{n}", n))
+        pipeline.drain()
+    before = pipeline.rows()
+
+    table.compact(pipeline.spark, pipeline.topic, retention_hours=168)
+
+    assert pipeline.rows() == before
+    detail = table.open_table(pipeline.spark, pipeline.topic).detail().first()
+    assert detail is not None
+    assert detail.numFiles == 1

@@ -1,0 +1,1 @@
+"""What the tests and the demo stand on: a real broker, and topics in it."""

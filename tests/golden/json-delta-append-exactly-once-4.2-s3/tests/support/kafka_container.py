@@ -1,0 +1,82 @@
+"""A Kafka broker in a container, through testcontainers."""
+
+import os
+from collections.abc import Mapping
+
+from docker.errors import DockerException, NotFound  # type: ignore[import-untyped, unused-ignore]
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.docker_client import DockerClient
+
+from .kafka_jvm import KAFKA_VERSION
+
+
+class NoContainerError(RuntimeError):
+    """No Docker engine answers, or the image is neither here nor to be pulled."""
+
+
+class KafkaContainer:
+    """One container with one broker, its port 9092 published on the engine's host.
+
+    The image is the public one, or one that reads its environment in the same way.
+    """
+
+    def __init__(self, image: str, port: int, settings: Mapping[str, str]) -> None:
+        """Start the container; the broker in it is not yet up on return.
+
+        Args:
+            image: the image's name.
+            port: the port to publish, free on the engine's host.
+            settings: server.properties.
+
+        Raises:
+            NoContainerError: where it does not start.
+        """
+        self._container = DockerContainer(image).with_bind_ports(9092, port)
+        self._container.with_env("KAFKA_HEAP_OPTS", "-Xms256m -Xmx1g")
+        for name, value in settings.items():
+            self._container.with_env("KAFKA_" + name.upper().replace(".", "_"), value)
+        try:
+            self._container.start()
+        except DockerException as error:
+            self.stop()
+            raise NoContainerError(
+                f"no container of {image} starts ({error}). Name an image that is here in "
+                "KAFKA_IMAGE, or set KAFKA_BROKER=jvm."
+            ) from error
+        except BaseException:
+            self.stop()
+            raise
+
+    def failure(self) -> str | None:
+        """The end of the broker's log if it has exited, else None."""
+        container = self._container.get_wrapped_container()
+        container.reload()
+        if container.status != "exited":
+            return None
+        return str(container.logs(tail=20).decode(errors="replace"))
+
+    def stop(self) -> None:
+        """Remove the container and its data; harmless when repeated."""
+        try:
+            self._container.stop()
+        except NotFound:
+            return
+
+
+def kafka_image() -> str:
+    """The image of ``KAFKA_IMAGE``, else the public one."""
+    return os.environ.get("KAFKA_IMAGE") or f"apache/kafka:{KAFKA_VERSION}"
+
+
+def engine_host() -> str:
+    """The host under which a published port is reached.
+
+    Raises:
+        NoContainerError: where no Docker engine answers.
+    """
+    try:
+        engine = DockerClient()
+        engine.client.ping()
+        return engine.host()
+    except DockerException as error:
+        raise NoContainerError(f"no Docker engine answers ({error})") from error
