@@ -47,12 +47,13 @@ class Decoder:
             fault["message"].alias("message"),
             "key",
             "value",
-            F.to_json("headers").alias("headers"),
+            "headers",
         )
         record = F.when(deleted, F.col("tombstone.record")).otherwise(
             record_of(F.col("value_read"), self._columns)
         )
-        return judged.select(
+        flat = judged.withColumn("headers", F.to_json("headers"))
+        return flat.select(
             *(F.col(name[1:]).alias(name) for name in COORDINATES.fieldNames()),
             F.when(accepted, record).alias("record"),
             deleted.alias("deleted"),

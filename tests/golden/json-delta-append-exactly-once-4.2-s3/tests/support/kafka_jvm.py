@@ -89,12 +89,20 @@ class KafkaJvm(JvmProcess):
         lines = {**settings, "log.dirs": str(self._folder / "data")}
         properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
         storage = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(properties)]
+        self._command = [*java, "kafka.Kafka", str(properties)]
         try:
             _run([*java, *storage])
-            self.start([*java, "kafka.Kafka", str(properties)])
+            self.start(self._command)
         except BaseException:
             self.stop()
             raise
+
+    def restart(self) -> None:
+        """Kill the broker and start it again, under its port and on its data."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self.start(self._command)
 
 
 def java_command() -> str:

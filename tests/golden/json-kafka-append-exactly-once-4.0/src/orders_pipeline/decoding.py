@@ -14,7 +14,7 @@ from .decode import Decoded
 from .names import table_columns
 from .rejects import keep, rejected_rows, start_keeping
 from .settings import Topic
-from .shapes import decoded_shape, is_rejected
+from .shapes import COORDINATES, decoded_shape, is_rejected
 from .tombstones import tombstone_decoder
 from .values import value_decoder
 
@@ -113,7 +113,7 @@ def _assembled(
             [decoded.reasons, decoded.messages, *carried], fields=list(rejected), mask=accepted
         )
     columns = [
-        *(batch.column(name) for name in ("topic", "partition", "offset", "timestamp")),
+        *(batch.column(name[1:]) for name in COORDINATES.fieldNames()),
         decoded.rows,
         deleted,
         reject,

@@ -26,7 +26,9 @@ UNACKNOWLEDGED = {
 }
 """A record leaves this machine once; whether it arrives is not known."""
 HEADROOM_BYTES = 1024
-"""Room for headers and framing beside key and value."""
+"""Room for our own headers and framing."""
+HEADER_BYTES = 10
+"""Of each other header, what says how long its name and its value are."""
 V1 = "spark.sql.sources.useV1SourceList"
 
 
@@ -37,8 +39,9 @@ def send(records: DataFrame, topic: Topic, producer: dict[str, str]) -> Written:
         BatchError: not all could be sent; those that were are there.
     """
     limit = kafka.max_message_bytes(topic.settings, topic.location)
-    size = F.octet_length("value") + F.coalesce(F.octet_length("key"), F.lit(0))
-    too_large = size > limit - HEADROOM_BYTES
+    too_large = _size() > limit - HEADROOM_BYTES
+    passed_on = F.coalesce(F.from_json("headers", HEADERS), F.array().cast(HEADERS))
+    records = records.withColumn("headers", passed_on)
     counted, counts = observe(records, received=every(), refused=F.count_if(too_large))
     chosen = counted.where(~too_large)
     try:
@@ -80,17 +83,31 @@ def _counting_sink(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(V1, before)
 
 
+def _size() -> Column:
+    headers = F.aggregate("headers", F.lit(0), lambda size, each: size + _header_size(each))
+    return _length(F.col("key")) + _length(F.col("value")) + headers
+
+
+def _header_size(header: Column) -> Column:
+    return _length(header["key"]) + _length(header["value"]) + HEADER_BYTES
+
+
+def _length(column: Column) -> Column:
+    return F.coalesce(F.octet_length(column), F.lit(0))
+
+
 def _headers(topic: Topic) -> Column:
+    """Those of the source's record, then those that say where that is."""
     values = {
         "topic": F.lit(topic.name),
         "partition": F.col("_partition"),
         "offset": F.col("_offset"),
         "timestamp": F.col("_timestamp"),
     }
-    headers = (
+    ours = (
         F.struct(
             F.lit(HEADER + name).alias("key"), value.cast("string").cast("binary").alias("value")
         )
         for name, value in values.items()
     )
-    return F.array(*headers).cast(HEADERS).alias("headers")
+    return F.concat("headers", F.array(*ours).cast(HEADERS)).alias("headers")

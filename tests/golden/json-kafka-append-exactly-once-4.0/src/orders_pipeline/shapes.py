@@ -10,6 +10,8 @@
 
     _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP
                                                   not null: the coordinates, and Kafka's clock
+    _headers STRING                               null where there are none; else the record's own,
+                                                  as the JSON that Spark makes of them
     record STRUCT<the record's columns>           null when rejected or when the value is null
     deleted BOOLEAN                               not null: the value is null (a tombstone)
     rejected STRUCT<reason STRING, message STRING,
@@ -17,7 +19,8 @@
         headers STRING>                           set, and the rest is the record's own, its
                                                   headers as the JSON that Spark makes of them
 
-*rows*: what ``transform.py`` is given and gives back: the record's columns, then the coordinates.
+*rows*: what ``transform.py`` is given and gives back: the record's columns, then the coordinates,
+then _headers.
 
 *letters*: what ``dead_letters.py`` sends, in the Kafka sink's names (topic, partition, key, value,
 headers).
@@ -43,6 +46,7 @@ COORDINATES = StructType(
         StructField("_partition", IntegerType(), nullable=False),
         StructField("_offset", LongType(), nullable=False),
         StructField("_timestamp", TimestampType(), nullable=False),
+        StructField("_headers", StringType()),
     ]
 )
 HEADERS = ArrayType(

@@ -6,8 +6,9 @@
     partition INT      null where the key chooses
     key BINARY         null without key columns
     value BINARY       not null
+    headers STRING     null where there are none: those of the source's record (``shapes.py``)
     _partition INT, _offset BIGINT, _timestamp BIGINT
-                       not null: the source's coordinates and clock (ms), for the headers
+                       not null: the source's coordinates and clock (ms), for headers of our own
 """
 
 from pyspark.sql import Column, DataFrame
@@ -19,7 +20,7 @@ from .counting import every, observe
 from .producing import produce
 from .sending import ACKNOWLEDGED, send
 from .settings import Topic
-from .shapes import COORDINATES, RESERVED
+from .shapes import RESERVED
 
 JSON = {"ignoreNullFields": "false"}
 """A reader finds the same fields in every record."""
@@ -44,7 +45,7 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
         BatchError: not all could be sent; to repeat it sends the rest.
     """
     rows, counts = observe(rows, received=every())
-    names = [name for name in COORDINATES.fieldNames() if name != "_timestamp"]
+    names = ["_topic", "_partition", "_offset"]
     records = _output_records(rows.dropDuplicates(names), topic)
     topics = {topic.location}
     if topic.table.topic_column:
@@ -72,6 +73,7 @@ def _output_records(rows: DataFrame, topic: Topic) -> DataFrame:
         partition.alias("partition"),
         _key(keys).cast("binary").alias("key"),
         F.to_json(F.struct(*fields), JSON).cast("binary").alias("value"),
+        F.col("_headers").alias("headers"),
         "_partition",
         "_offset",
         F.unix_millis("_timestamp").alias("_timestamp"),

@@ -95,7 +95,8 @@ def quoted(name: str) -> str:
 
 
 def _header(name: str) -> Column:
+    # The last of that name: one that came with the source's record stands before ours.
     named = F.filter("headers", lambda header: header["key"] == positions.HEADER + name)
-    return F.try_element_at(F.transform(named, lambda header: header["value"]), F.lit(1)).cast(
+    return F.try_element_at(F.transform(named, lambda header: header["value"]), F.lit(-1)).cast(
         "string"
     )

@@ -4,6 +4,8 @@ Runs in Spark's workers. So readers that ask for committed records see the rows 
 never without the offset below which no row is sent again.
 """
 
+import base64
+import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,11 +22,19 @@ SENT = "partition INT, written BIGINT, refused ARRAY<BIGINT>, code INT, problem 
 """What became of a source partition's rows; ``code`` and ``problem`` are null where all is well."""
 COMMIT_EVERY_S = 15
 """A transaction is committed at the next chance after this, well before Kafka's 60 s are over."""
+DELIVERY_S = 30
+"""A record that its topic has not taken after this is given up, and with it the transaction."""
+ROLL_BACK_S = 10
+"""How long that may take; what is not rolled back then, the next start or the brokers roll back."""
 TIMEOUT_S = 60
-QUEUE_KIB = 32 * 1024
+"""Longer than those three together: after it the brokers end a transaction, and its producer is
+answered as if another process had begun."""
+QUEUE_KIB = 16 * 1024
 """Records on their way to the brokers, at most."""
 HEADROOM_BYTES = 1024
-"""Room for headers and framing beside key and value."""
+"""Room for our own headers and framing."""
+HEADER_BYTES = 10
+"""Of each other header, what says how long its name and its value are."""
 MAX_REFUSED = 100
 """Rows of a partition and a batch that are noted as too large; each is a number in that note."""
 FENCED = (
@@ -34,12 +44,15 @@ FENCED = (
     KafkaError.INVALID_PRODUCER_ID_MAPPING,
 )
 """A newer process has begun with this transactional id."""
+ROLLED_BACK = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
+"""What becomes of records by a roll-back: not why there was one."""
 MOVING = (
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 )
 """The broker that keeps the group is just being replaced by another."""
+Header = tuple[str, str | bytes | None]
 
 
 @dataclass(frozen=True)
@@ -75,9 +88,9 @@ def _send(works: list[Work], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     sent = {"partition": work.partition, "written": 0, "refused": []}
     failed: list[KafkaError] = []
 
-    def note_first(error: KafkaError) -> None:
-        if not failed:
-            failed.append(error)
+    def note_first(error: KafkaError, topic: str) -> None:
+        if not failed and error.code() not in ROLLED_BACK:
+            failed.append(KafkaError(error.code(), f"{error.str()} (to {topic})"))
 
     try:
         sender = _Sender(work, note_first)
@@ -104,7 +117,7 @@ _SENT = pa.schema(
 class _Sender:
     """A transactional producer and what it has done."""
 
-    def __init__(self, work: Work, on_failure: Callable[[KafkaError], None]) -> None:
+    def __init__(self, work: Work, on_failure: Callable[[KafkaError, str], None]) -> None:
         self._work = work
         self._consumer = Consumer(
             work.client | {"group.id": work.group, "enable.auto.commit": False}
@@ -114,13 +127,14 @@ class _Sender:
             | {
                 "transactional.id": work.transactional_id,
                 "transaction.timeout.ms": TIMEOUT_S * 1000,
+                "message.timeout.ms": DELIVERY_S * 1000,
                 "message.max.bytes": max(work.limit_bytes, 1000),
                 "batch.size": min(work.limit_bytes, 1_000_000),
                 "queue.buffering.max.kbytes": QUEUE_KIB,
                 "linger.ms": 20,
                 "partitioner": "murmur2_random",  # as Java's producers choose by key
                 "delivery.report.only.error": True,
-                "on_delivery": lambda error, _: on_failure(error),
+                "on_delivery": lambda error, record: on_failure(error, record.topic()),
             }
         )
         # Ends the transaction that another process may have open. Only then is the group's offset
@@ -152,19 +166,21 @@ class _Sender:
         source = (HEADER + "topic", work.source.encode())
         partition = (HEADER + "partition", b"%d" % work.partition)
         room = work.limit_bytes - HEADROOM_BYTES
-        names = ("_partition", "topic", "partition", "key", "value", "_offset", "_timestamp")
+        places = ("_partition", "_offset", "_timestamp")
+        names = ("topic", "partition", "key", "value", "headers")
         written = 0
-        for ours, topic, to, key, value, offset, timestamp_ms in zip(
-            *(batch.column(name).to_pylist() for name in names), strict=True
+        for ours, offset, timestamp_ms, topic, to, key, value, text in zip(
+            *(batch.column(name).to_pylist() for name in (*places, *names)), strict=True
         ):
             if offset < held:
                 continue
             if ours != work.partition:
                 raise ValueError(f"partition {ours} met the task of partition {work.partition}")
-            if len(value) + len(key or b"") > room:
+            headers = _headers(text) if text else []
+            if len(value) + len(key or b"") + sum(map(_size, headers)) > room:
                 self._refuse(offset)
                 continue
-            headers: list[tuple[str, str | bytes | None]] = [
+            headers += [
                 source,
                 partition,
                 (HEADER + "offset", b"%d" % offset),
@@ -184,7 +200,7 @@ class _Sender:
 
     def _roll_back(self) -> None:
         try:
-            self._producer.abort_transaction(TIMEOUT_S)
+            self._producer.abort_transaction(ROLL_BACK_S)
         except KafkaException as error:
             # Whoever slept for long may meet other errors first; this one says why.
             if error.args[0].code() in FENCED:
@@ -222,6 +238,17 @@ class _Sender:
         [found] = _patiently(lambda: self._consumer.committed(asked, TIMEOUT_S))
         position = from_committed(found)
         return position if position and position.pipeline == self._work.pipeline else None
+
+
+def _headers(text: str) -> list[Header]:
+    """From the JSON that Spark makes of them, in which a value that is null is left out."""
+    pairs = [(each["key"], each.get("value")) for each in json.loads(text)]
+    return [(key, None if value is None else base64.b64decode(value)) for key, value in pairs]
+
+
+def _size(header: Header) -> int:
+    key, value = header
+    return len(key.encode()) + len(value or b"") + HEADER_BYTES
 
 
 def _patiently(action: Callable[[], Any]) -> Any:

@@ -7,7 +7,7 @@ def transform(topic: str, rows: DataFrame) -> DataFrame:
     """Changes, adds or drops columns, or drops rows, of the topic ``topic``.
 
     Columns: *rows* (``shapes.py``) in; out, what the table is to hold, with ``_topic``,
-    ``_partition``, ``_offset`` and ``_timestamp`` unchanged.
+    ``_partition``, ``_offset``, ``_timestamp`` and ``_headers`` unchanged.
     Rows: at most one out for each one in; a row that is dropped is counted as filtered.
     """
     return rows

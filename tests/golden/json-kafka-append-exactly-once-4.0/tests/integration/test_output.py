@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from orders_pipeline import columns, sink, table
+from orders_pipeline import backfill, columns, sink, table
 from orders_pipeline import pipeline as steps
 from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.errors import BatchError, RefusedError
@@ -15,7 +15,17 @@ from orders_pipeline.settings import Settings
 from orders_pipeline.spark import OPTIONS
 
 from tests.support.pipeline import MakePipeline, Pipeline, bad, event
+from tests.support.tables import drop_table
 from tests.support.topics import Record, create_topic, delete_topic, read_topic
+
+HEADERS = [
+    ("trace", b"\xff\x00"),
+    ("empty", b""),
+    ("trace", None),
+    ("ingest.offset", b"99"),
+    ("trace", b"\xff\x00"),
+]
+"""Two that are the same, one of ours: the record came out of such a pipeline."""
 
 
 def output(pipeline: Pipeline, name: str | None = None) -> list[Record]:
@@ -46,6 +56,27 @@ def test_record_has_the_columns_as_json_and_the_source_in_its_headers(make: Make
         "ingest.partition": b"1",
         "ingest.offset": b"0",
     }
+
+
+def test_headers_are_passed_on_as_they_were_before_ours(make: MakePipeline) -> None:
+    """Sent: a record with headers, one without; once again by a backfill into an empty topic."""
+    pipeline = make()
+    key, value, _, partition = event("a", 1)
+    pipeline.send((key, value, HEADERS, partition), event("b", 2, partition=1))
+
+    pipeline.drain()
+
+    found = output(pipeline)
+    ours = ["ingest.topic", "ingest.partition", "ingest.offset", "ingest.timestamp"]
+    assert [record.all_headers[:-4] for record in found] == [HEADERS, []]
+    assert [[name for name, _ in record.all_headers[-4:]] for record in found] == [ours, ours]
+    assert [row._offset for row in pipeline.rows()] == [0, 0]
+    drop_table(pipeline.spark, pipeline.topic)
+    create_topic(pipeline.bootstrap_servers, pipeline.topic.location, 2)
+    backfill.backfill(pipeline.spark, pipeline.topic, {}, {0: 1, 1: 1})
+    assert [record.all_headers for record in output(pipeline)] == [
+        record.all_headers for record in found
+    ]
 
 
 @pytest.mark.parametrize(
@@ -126,12 +157,18 @@ def test_recreated_output_topic_is_refused(make: MakePipeline) -> None:
         pipeline.drain()
 
 
-def test_row_that_is_too_large_is_a_dead_letter(make: MakePipeline) -> None:
+@pytest.mark.parametrize(
+    ("note", "headers"), [("x" * 30_000, []), ("", [("large", b"x" * 30_000)])]
+)
+def test_row_that_is_too_large_is_a_dead_letter(
+    make: MakePipeline, note: str, headers: list[tuple[str, bytes]]
+) -> None:
     """Sent: a small record, a large one, a small one. The output topic takes 20,000 bytes."""
     pipeline = make()
     tiny = {"max.message.bytes": "20000"}
     create_topic(pipeline.bootstrap_servers, pipeline.topic.location, 2, tiny)
-    pipeline.send(event("a", 1), event("b", 2, note="x" * 30_000), event("c", 3))
+    key, value, _, partition = event("b", 2, note=note)
+    pipeline.send(event("a", 1), (key, value, headers, partition), event("c", 3))
 
     pipeline.drain()
 

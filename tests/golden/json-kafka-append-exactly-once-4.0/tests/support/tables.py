@@ -7,6 +7,7 @@ from orders_pipeline import table
 from orders_pipeline.columns import row_columns
 from orders_pipeline.schema import read_schema
 from orders_pipeline.settings import Topic
+from orders_pipeline.shapes import RESERVED
 
 from .topics import delete_topic
 
@@ -17,7 +18,7 @@ def read_table(spark: SparkSession, topic: Topic) -> list[Row]:
         return []
     columns = row_columns(spark, topic, read_schema(topic))
     coordinates = ["_topic", "_partition", "_offset", "_timestamp"]
-    own = [column for column in columns if column.name not in coordinates]
+    own = [column for column in columns if column.name not in RESERVED]
     shape = ", ".join(f"{table.quoted(c.name)} {c.dataType.simpleString()}" for c in own)
     held = table.read(spark, topic).where(F.col("_topic") == topic.name)
     rows = held.select(F.from_json("value", shape).alias("row"), *coordinates)

@@ -11,7 +11,10 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 
 class Record(NamedTuple):
-    """One record as it is stored, byte for byte; ``timestamp_ms`` since the epoch."""
+    """One record as it is stored, byte for byte; ``timestamp_ms`` since the epoch.
+
+    ``headers`` has the last of each name, ``all_headers`` every one in order.
+    """
 
     key: bytes | None
     value: bytes | None
@@ -19,6 +22,7 @@ class Record(NamedTuple):
     partition: int
     offset: int
     timestamp_ms: int
+    all_headers: list[tuple[str, bytes | None]]
 
 
 def create_topic(
@@ -186,6 +190,7 @@ def _record(message: Any) -> Record:
         message.partition(),
         message.offset(),
         message.timestamp()[1],
+        message.headers() or [],
     )
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from docker.errors import DockerException, NotFound  # type: ignore[import-untyped, unused-ignore]
 from testcontainers.core.container import DockerContainer
@@ -15,23 +16,28 @@ class NoContainerError(RuntimeError):
 
 
 class KafkaContainer:
-    """One container with one broker, its port 9092 published on the engine's host.
+    """One container with one broker, its ports published on the engine's host.
 
     The image is the public one, or one that reads its environment in the same way.
     """
 
-    def __init__(self, image: str, port: int, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, image: str, settings: Mapping[str, str], ports: Mapping[int, int], **options: Any
+    ) -> None:
         """Start the container; the broker in it is not yet up on return.
 
         Args:
             image: the image's name.
-            port: the port to publish, free on the engine's host.
             settings: server.properties.
+            ports: each port to publish, and the one it gets, free on the engine's host.
+            options: those of the engine's ``run``.
 
         Raises:
             NoContainerError: where it does not start.
         """
-        self._container = DockerContainer(image).with_bind_ports(9092, port)
+        self._container = DockerContainer(image).with_kwargs(**options)
+        for port, published in ports.items():
+            self._container.with_bind_ports(port, published)
         self._container.with_env("KAFKA_HEAP_OPTS", "-Xms256m -Xmx1g")
         for name, value in settings.items():
             self._container.with_env("KAFKA_" + name.upper().replace(".", "_"), value)
@@ -54,6 +60,18 @@ class KafkaContainer:
         if container.status != "exited":
             return None
         return str(container.logs(tail=20).decode(errors="replace"))
+
+    @property
+    def id(self) -> str:
+        """What the engine knows it by."""
+        return str(self._container.get_wrapped_container().id)
+
+    def restart(self) -> None:
+        """Kill the broker and start it again, under its port and on its data."""
+        container = self._container.get_wrapped_container()
+        container.kill()
+        container.wait()
+        container.start()
 
     def stop(self) -> None:
         """Remove the container and its data; harmless when repeated."""

@@ -16,13 +16,10 @@ def refused_records(records: DataFrame, refused: list[Refused]) -> DataFrame:
     shape = "partition INT, offset BIGINT, message STRING"
     chosen = F.broadcast(records.sparkSession.createDataFrame(refused, shape))
     rejected = F.struct(
-        F.lit(Reason.REFUSED.value).alias("reason"),
-        "message",
-        "key",
-        "value",
-        F.to_json("headers").alias("headers"),
+        F.lit(Reason.REFUSED.value).alias("reason"), "message", "key", "value", "headers"
     )
-    return records.join(chosen, ["partition", "offset"]).select(
+    flat = records.withColumn("headers", F.to_json("headers"))
+    return flat.join(chosen, ["partition", "offset"]).select(
         *(F.col(name[1:]).alias(name) for name in COORDINATES.fieldNames()),
         rejected.alias("rejected"),
     )

@@ -10,10 +10,10 @@ import atexit
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Literal
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -42,16 +42,14 @@ _SETTINGS = {
     "message.max.bytes": str(16 * 1024 * 1024),
     # Test data often bears old timestamps, which the usual week of retention would delete.
     "log.retention.ms": "-1",
+    # Everybody may do everything, until a test says otherwise of a topic.
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
 }
 
 
 class BrokerUnavailableError(RuntimeError):
     """No broker could be started or reached; the message says what happened."""
-
-
-class _Process(Protocol):
-    def failure(self) -> str | None: ...
-    def stop(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -61,20 +59,34 @@ class Broker:
     Attributes:
         bootstrap_servers: its address, as clients on this machine reach it.
         runs_in: ``container`` or ``jvm`` if started here, ``elsewhere`` if it ran already.
+        process: what runs it, if it was started here.
+        settings: its server.properties, if it was started here.
     """
 
     bootstrap_servers: str
     runs_in: RunsIn
-    _process: _Process | None = None
+    process: KafkaContainer | KafkaJvm | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def failure(self) -> str | None:
         """The end of its log if it was started here and has exited, else None."""
-        return self._process.failure() if self._process else None
+        return self.process.failure() if self.process else None
+
+    def restart(self) -> None:
+        """Kill it, as a machine that is gone, and start it on what it stored; not yet up on return.
+
+        Raises:
+            BrokerUnavailableError: it was not started here.
+        """
+        if not self.process:
+            where = self.bootstrap_servers
+            raise BrokerUnavailableError(f"{where} was not started here, so it is not killed.")
+        self.process.restart()
 
     def stop(self) -> None:
         """End it and remove its data, if it was started here; harmless when repeated."""
-        if self._process:
-            self._process.stop()
+        if self.process:
+            self.process.stop()
 
 
 @contextmanager
@@ -125,12 +137,12 @@ def _start(chosen: str) -> Broker:
     try:
         if chosen != "jvm":
             try:
-                return _in_container(engine_host(), _free_port())
+                return _in_container(engine_host(), free_port())
             except NoContainerError as error:
                 if chosen == "container":
                     raise
                 say(f"Not in a container: {error}")
-        return _in_jvm(_free_port())
+        return _in_jvm(free_port())
     except RuntimeError as error:
         raise BrokerUnavailableError(f"Kafka could not be started: {error}") from error
 
@@ -139,14 +151,15 @@ def _in_container(host: str, port: int) -> Broker:
     say(f"Starting Kafka in a container of {kafka_image()} ...")
     # The broker tells clients its own address, so the published port is chosen before the start.
     settings = _settings(":9092", f"{host}:{port}", 9093, 9094)
-    return Broker(f"{host}:{port}", "container", KafkaContainer(kafka_image(), port, settings))
+    process = KafkaContainer(kafka_image(), settings, {9092: port})
+    return Broker(f"{host}:{port}", "container", process, settings)
 
 
 def _in_jvm(port: int) -> Broker:
     say("Starting Kafka in a Java virtual machine ...")
     address = f"127.0.0.1:{port}"
-    settings = _settings(address, address, _free_port(), _free_port())
-    return Broker(address, "jvm", KafkaJvm(settings))
+    settings = _settings(address, address, free_port(), free_port())
+    return Broker(address, "jvm", KafkaJvm(settings), settings)
 
 
 def _settings(listen: str, advertise: str, internal: int, controller: int) -> dict[str, str]:
@@ -159,7 +172,8 @@ def _settings(listen: str, advertise: str, internal: int, controller: int) -> di
     }
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("", 0))
         return int(probe.getsockname()[1])
