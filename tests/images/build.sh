@@ -4,7 +4,8 @@
 #   local/kafka:4.1.0                  a broker that reads the environment as the public apache/kafka image does
 #   local/postgres:15                  a PostgreSQL that does as the public postgres image does
 #   local/fake-gcs:1.56.1              a server that does as Google Cloud Storage does
-# Needs a Docker engine, debootstrap, root, and uv; Go where there is one, else uv brings it. An image whose inputs have not changed is left as it is.
+#   local/azurite:3.35.0               a server that does as Azure's Blob Storage does
+# Needs a Docker engine, debootstrap, root, npm and uv; Go where there is one, else uv brings it. An image whose inputs have not changed is left as it is.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,6 +15,8 @@ kafka=local/kafka:4.1.0
 postgres=local/postgres:15
 fake_gcs_version=1.56.1
 fake_gcs=local/fake-gcs:$fake_gcs_version
+azurite_version=3.35.0
+azurite=local/azurite:$azurite_version
 packages=ca-certificates,python3,python3-venv,openjdk-17-jre-headless
 bundle=/etc/ssl/certs/ca-certificates.crt
 java_bundle=/etc/ssl/certs/java/cacerts
@@ -69,6 +72,15 @@ build_fake_gcs() {
     --tag "$fake_gcs" "$context" >/dev/null
 }
 
+build_azurite() {
+  local context=$work/azurite
+  mkdir -p "$context"
+  cp "$here/azurite/Dockerfile" "$context"
+  npm install --silent --no-audit --no-fund --omit=dev --prefix "$context" "azurite@$azurite_version" >/dev/null
+  docker build --network=host --quiet --build-arg "BASE=$base" --label "inputs=$1" \
+    --tag "$azurite" "$context" >/dev/null
+}
+
 base_inputs=$(inputs_of "$bundle" <(echo "$packages"))
 if built "$base" "$base_inputs"; then
   echo "$base is up to date"
@@ -99,4 +111,12 @@ if built "$fake_gcs" "$fake_gcs_inputs"; then
 else
   echo "building $fake_gcs"
   build_fake_gcs "$fake_gcs_inputs"
+fi
+
+azurite_inputs=$(inputs_of "$here"/azurite/* <(echo "$azurite_version $base_inputs"))
+if built "$azurite" "$azurite_inputs"; then
+  echo "$azurite is up to date"
+else
+  echo "building $azurite"
+  build_azurite "$azurite_inputs"
 fi
