@@ -100,7 +100,7 @@ def variants() -> Iterator[Answers]:
         answers["ci"] = ci[number % len(ci)]
         if answers["write_mode"] == "upsert":
             answers["key_columns"] = [["id"], ["customer_id", "order_id"]][number // 2 % 2]
-        answers["storage"] = choices("storage")[number // 5 % 3]
+        answers["storage"] = choices("storage")[number // 5 % 4]
         if is_refused(answers):
             answers["storage"] = choices("storage")[0]
         answers["topics"] = [["orders"], ["orders.v1", "Refunds-2"]][number // 3 % 2]

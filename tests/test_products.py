@@ -78,6 +78,7 @@ IN_BUCKETS: dict[tuple[str, ...], str] = {
     ("s3", "kafka", "append", "at-most-once"): f"{CRASHES} or object_store",
     ("gcs", "delta", "upsert", "exactly-once"): f"{CRASHES} or object_store",
     ("gcs", "parquet", "append", "at-least-once"): f"{CRASHES} or object_store or test_folders",
+    ("azure", "delta", "append", "exactly-once"): f"{CRASHES} or object_store",
 }
 """What is run, with bare JSON, where the checkpoint is in a bucket, and a table of files too."""
 OWN_JARS = ("delta", "iceberg", "sqlserver")

@@ -115,7 +115,7 @@ def test_nothing_in_the_template_needs_trust() -> None:
         ({"sink": "hudi"}, "hudi", "iceberg"),
         ({"sink": "parquet", **UPSERT}, "Parquet", "append"),
         ({"sink": "kafka", **UPSERT}, "Kafka", "cleanup.policy=compact"),
-        ({"storage": "azure"}, "azure", "s3"),
+        ({"storage": "hdfs"}, "hdfs", "s3"),
         ({"write_mode": "merge"}, "merge", "upsert"),
         ({**UPSERT, "key_columns": "[]"}, "key column", "customer_id, order_id"),
         ({**UPSERT, "key_columns": "id, id"}, "id", "once"),
