@@ -26,13 +26,13 @@ DEFAULTS = Path(__file__).with_name("defaults.toml")
 Ratio = Annotated[float, Field(gt=0, le=1)]
 
 
-def _in_bucket(location: str) -> str:
+def _in_store(location: str) -> str:
     if not re.fullmatch(r"s3a://[a-z0-9][a-z0-9.-]+(/.*)?", location):
         raise ValueError(f"{location!r} is no place in a bucket, such as s3a://my-bucket/pipeline")
     return location
 
 
-Location = Annotated[str, AfterValidator(_in_bucket)]
+Location = Annotated[str, AfterValidator(_in_store)]
 
 
 class Section(BaseModel):
@@ -59,7 +59,7 @@ class TableSettings(Section):
     """How the tables are made and kept; ``[topic."<name>"]`` says what one topic does otherwise."""
 
     location: Location
-    """Where each topic has its table: s3a://bucket/prefix."""
+    """Where each topic has its table: s3a://my-bucket/prefix."""
     partition_columns: list[str] = []
     schema_changes: Literal["add", "refuse"] = "add"
     """A column that the table lacks: added (nullable), or the start is refused."""
@@ -121,7 +121,7 @@ class Settings(BaseSettings):
     trigger: Annotated[str, Field(pattern=r"^([1-9]\d* seconds|availableNow)$")]
     """"30 seconds", or "availableNow": read what is there, then end."""
     checkpoint_location: Location
-    """Where each query keeps its place: s3a://bucket/prefix."""
+    """Where each query keeps its place: s3a://my-bucket/prefix."""
     schemas: Path = Path("schemas")
     kafka: KafkaSettings = KafkaSettings()
     table: TableSettings

@@ -10,7 +10,7 @@ from orders_pipeline import backfill, kafka, streams, table
 from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.errors import RefusedError
 
-from tests.support.object_store import copy, remove
+from tests.support.objects import copy, remove
 from tests.support.pipeline import DDL, MakePipeline, Pipeline, event
 from tests.support.tables import drop_table, read_table
 from tests.support.topics import create_topic, delete_topic

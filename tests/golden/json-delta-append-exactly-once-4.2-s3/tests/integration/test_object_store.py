@@ -92,7 +92,7 @@ def test_store_that_is_away_at_the_start_is_named(make: MakePipeline, store: Obj
 def test_store_that_goes_away_in_a_batch_is_made_up_for_by_the_next_start(
     make: MakePipeline, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S3 answers no more once a batch has begun its write. Expected: each record once."""
+    """The store answers no more once a batch has begun its write. Expected: each record once."""
     pipeline = make()
     pipeline.send(event("a", 1))
     pipeline.drain()

@@ -67,32 +67,3 @@ def start_object_store() -> Iterator[ObjectStore]:
 def client() -> Any:
     """A client of the server."""
     return boto3.client("s3", region_name=os.environ["AWS_REGION"])
-
-
-def objects(location: str) -> dict[str, Any]:
-    """What is under a URI: an object's name from there on, and what S3 says of it."""
-    bucket, prefix = _parts(location)
-    pages = client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{prefix}/")
-    found = [each for page in pages for each in page.get("Contents", [])]
-    return {each["Key"].removeprefix(f"{prefix}/"): each for each in found}
-
-
-def remove(location: str, *names: str) -> None:
-    """Removes objects under a URI; all, where none is named."""
-    bucket, prefix = _parts(location)
-    for name in names or objects(location):
-        client().delete_object(Bucket=bucket, Key=f"{prefix}/{name}")
-
-
-def copy(location: str, target: str) -> None:
-    """Copies all that is under a URI."""
-    bucket, prefix = _parts(location)
-    _, target_prefix = _parts(target)
-    for name in objects(location):
-        source = {"Bucket": bucket, "Key": f"{prefix}/{name}"}
-        client().copy_object(Bucket=bucket, Key=f"{target_prefix}/{name}", CopySource=source)
-
-
-def _parts(location: str) -> tuple[str, str]:
-    bucket, _, prefix = location.removeprefix("s3a://").partition("/")
-    return bucket, prefix.rstrip("/")

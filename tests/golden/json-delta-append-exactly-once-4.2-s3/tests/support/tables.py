@@ -5,7 +5,7 @@ from pyspark.sql import Row, SparkSession
 from orders_pipeline import table
 from orders_pipeline.settings import Topic
 
-from .object_store import remove
+from .objects import remove
 
 
 def read_table(spark: SparkSession, topic: Topic) -> list[Row]:

@@ -7,6 +7,10 @@ import pytest
 from orders_pipeline.errors import SettingsError
 from orders_pipeline.settings import load
 
+OTHER = "s3a://other"
+LAKE = "s3a://lake"
+UNNAMED = "s3a://YOUR-BUCKET"
+
 
 @pytest.fixture
 def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -15,8 +19,8 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.touch()
     monkeypatch.setenv("PIPELINE_CONF", str(path))
     monkeypatch.setenv("PIPELINE_TOPICS", '["orders", "refunds"]')
-    monkeypatch.setenv("PIPELINE_CHECKPOINT_LOCATION", "s3a://lake/checkpoints")
-    monkeypatch.setenv("PIPELINE_TABLE__LOCATION", "s3a://lake/")
+    monkeypatch.setenv("PIPELINE_CHECKPOINT_LOCATION", f"{LAKE}/checkpoints")
+    monkeypatch.setenv("PIPELINE_TABLE__LOCATION", f"{LAKE}/")
     return path
 
 
@@ -32,10 +36,10 @@ def test_environment_wins_over_the_file_and_the_file_over_the_defaults(
 
 
 def test_topic_takes_what_is_said_of_it_and_the_rest_from_table(conf: Path) -> None:
-    conf.write_text('[topic."refunds"]\nlocation = "s3a://other/here"\n')
+    conf.write_text(f'[topic."refunds"]\nlocation = "{OTHER}/here"\n')
     settings = load()
-    assert settings.topic_settings("orders").location == "s3a://lake/orders"
-    assert settings.topic_settings("refunds").location == "s3a://other/here/refunds"
+    assert settings.topic_settings("orders").location == f"{LAKE}/orders"
+    assert settings.topic_settings("refunds").location == f"{OTHER}/here/refunds"
 
 
 @pytest.mark.parametrize(
@@ -53,7 +57,7 @@ def test_wrong_setting_is_named(conf: Path, text: str, said: str) -> None:
         load()
 
 
-@pytest.mark.parametrize("location", ["data/checkpoints", "s3://lake/x", "s3a://YOUR-BUCKET/x"])
+@pytest.mark.parametrize("location", ["data/checkpoints", "s3://lake/x", f"{UNNAMED}/x"])
 def test_place_outside_a_bucket_is_refused(
     conf: Path, monkeypatch: pytest.MonkeyPatch, location: str
 ) -> None:

@@ -254,11 +254,16 @@ def _size(header: Header) -> int:
 def _patiently(action: Callable[[], Any]) -> Any:
     """Does it again while the brokers say that it will go soon."""
     deadline = time.monotonic() + TIMEOUT_S
+    asked_why = False
     while True:
         try:
             return action()
         except KafkaException as error:
-            soon = error.args[0].retriable() or error.args[0].code() in MOVING
+            code = error.args[0].code()
+            if code == KafkaError._STATE and not asked_why:
+                asked_why = True  # the transaction failed meanwhile; asked again, it says of what
+                continue
+            soon = error.args[0].retriable() or code in MOVING
             if not soon or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
