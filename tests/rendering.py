@@ -20,7 +20,10 @@ MATRIX: dict[str, Any] = yaml.safe_load((ROOT / "hooks/matrix.yml").read_text())
 
 Answers = dict[str, Any]
 SHOWN = ["value_format", "sink", "write_mode", "delivery_guarantee", "spark_version"]
-"""What a variant is called by, with its schema registry and its object store if it has them."""
+"""What a variant is called by, with its schema registry, its object store and the schema of its
+output if it has them."""
+IN_TURN = ("value_format", "schema_registry", "delivery_guarantee")
+"""By which the format of an output topic takes turns, so that each is there with each of these."""
 
 
 @cache
@@ -87,8 +90,8 @@ def usual_spark(answers: Answers) -> str:
 def variants() -> Iterator[Answers]:
     """Every valid combination of the answers that change what a repository does.
 
-    The trigger and the CI, which change a line and a file, and the storage, which goes with every
-    other answer, take turns instead of multiplying.
+    The trigger and the CI, which change a line and a file, and the storage and the format of an
+    output topic, which go with every other answer, take turns instead of multiplying.
     """
     questions = [*SHOWN, "schema_registry"]
     ci = choices("ci")
@@ -103,6 +106,9 @@ def variants() -> Iterator[Answers]:
         answers["storage"] = choices("storage")[number // 5 % 4]
         if is_refused(answers):
             answers["storage"] = choices("storage")[0]
+        if answers["sink"] == "kafka":
+            turns = (choices(each).index(answers[each]) for each in IN_TURN)
+            answers["output_format"] = choices("output_format")[sum(turns) % 3]
         answers["topics"] = [["orders"], ["orders.v1", "Refunds-2"]][number // 3 % 2]
         yield answers
 
@@ -114,6 +120,8 @@ def name_of(answers: Answers) -> str:
         shown.insert(1, answers["schema_registry"])
     if answers["storage"] != choices("storage")[0]:
         shown.append(answers["storage"])
+    if answers.get("output_format", "json") != "json":
+        shown.append(f"to-{answers['output_format']}")
     return "-".join(shown)
 
 
