@@ -29,61 +29,35 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
-from pyspark.sql.streaming.listener import (
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-)
+from pyspark.sql import DataFrame, SparkSession
 
 from bench_formats import REACH, measure_formats
+from bench_lake import measure_lake
+from bench_memory import measure_memory
 from bench_sinks import PostgresBench
+from bench_work import (
+    DDL,
+    PARTITIONS,
+    VALUE_BYTES,
+    Result,
+    Stopwatch,
+    against,
+    compared,
+    newest_of_batch,
+    plain_rows,
+    produce,
+    say,
+)
 from rendering import ROOT
 from running import Repository, end_session, render_to_run
 
-DDL = (
-    "id BIGINT NOT NULL, occurred_at TIMESTAMP NOT NULL, customer STRING, amount DOUBLE, "
-    "quantity INT, note STRING"
-)
-COORDINATES = ["topic AS _topic", "partition AS _partition", "offset AS _offset"]
-VALUE_BYTES = 160
-PARTITIONS = 2
-RUNS = 2
 UPSERT_BATCHES = 4
-
-
-class Result(NamedTuple):
-    """A line of the table."""
-
-    what: str
-    ours: str
-    beside: str
-    ratio: str
-    reach: str
-
-
-@dataclass
-class Stopwatch(StreamingQueryListener):
-    """Adds up the time that batches take."""
-
-    seconds: float = 0
-
-    def onQueryStarted(self, event: QueryStartedEvent) -> None: ...
-
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        self.seconds += event.progress.batchDuration / 1000
-
-    def onQueryIdle(self, event: Any) -> None: ...
-
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None: ...
 
 
 @dataclass
@@ -114,24 +88,22 @@ class Bench:
     def plain_append(self, topic: str, batch: int) -> float:
         """The same into a table by Delta's own stream, with nothing set."""
         spark, folder = self.spark.newSession(), self._new_folder()
-        rows = self._plain_rows(spark, topic, batch)
+        rows = plain_rows(spark, self.broker, topic, batch)
         writer = rows.writeStream.format("delta").option("checkpointLocation", f"{folder}/state")
         return self._drained(spark, writer.option("path", f"{folder}/table"), folder, False)
 
     def plain_upsert(self, topic: str, batch: int) -> float:
         """The textbook's ``foreachBatch``, with nothing set."""
         spark, folder = self.spark.newSession(), self._new_folder()
-        rows = self._plain_rows(spark, topic, batch)
+        rows = plain_rows(spark, self.broker, topic, batch)
         DeltaTable.create(spark).location(f"{folder}/table").addColumns(rows.schema).execute()
-        by_key = Window.partitionBy("id").orderBy(F.col("_offset").desc())
 
         def merge(records: DataFrame, batch_id: int) -> None:
             records = records.persist()
-            newest = records.withColumn("nth", F.row_number().over(by_key)).where("nth = 1")
             (
                 DeltaTable.forPath(records.sparkSession, f"{folder}/table")
                 .alias("held")
-                .merge(newest.drop("nth").alias("row"), "held.id = row.id")
+                .merge(newest_of_batch(records).alias("row"), "held.id = row.id")
                 .whenMatchedUpdateAll()
                 .whenNotMatchedInsertAll()
                 .execute()
@@ -162,7 +134,8 @@ class Bench:
         spark, folder = self.spark.newSession(), self._new_folder()
         name = f"{topic}-{folder.name}"
         self.append.support("topics").create_topic(self.broker, name, PARTITIONS)
-        rows = self._plain_rows(spark, topic, batch).selectExpr("to_json(struct(*)) AS value")
+        rows = plain_rows(spark, self.broker, topic, batch)
+        rows = rows.selectExpr("to_json(struct(*)) AS value")
         writer = rows.writeStream.format("kafka").option("topic", name)
         writer = writer.option("kafka.bootstrap.servers", self.broker)
         writer = writer.option("checkpointLocation", f"{folder}/state")
@@ -178,18 +151,6 @@ class Bench:
         read = read.option("kafka.isolation.level", "read_committed").option("subscribe", topic)
         held = read.load().count()
         assert held == self.records, f"{held} records, not {self.records}"
-
-    def _plain_rows(self, spark: SparkSession, topic: str, batch: int) -> DataFrame:
-        return (
-            spark.readStream.format("kafka")
-            .option("kafka.bootstrap.servers", self.broker)
-            .option("subscribe", topic)
-            .option("startingOffsets", "earliest")
-            .option("maxOffsetsPerTrigger", batch)
-            .load()
-            .withColumn("record", F.from_json(F.col("value").cast("string"), DDL))
-            .selectExpr("record.*", *COORDINATES, "timestamp AS _timestamp")
-        )
 
     def _drained(self, spark: SparkSession, writer: Any, folder: Path, upsert: bool) -> float:
         watch = Stopwatch()
@@ -207,27 +168,6 @@ class Bench:
     def _new_folder(self) -> Path:
         self._runs += 1
         return self.folder / f"run-{self._runs}"
-
-
-def compared(contenders: dict[str, Callable[[], float]]) -> dict[str, float]:
-    """Each contender's seconds in its last run; they take turns."""
-    seconds: dict[str, float] = {}
-    for nth in range(1, RUNS + 1):
-        for name, run in contenders.items():
-            seconds[name] = run()
-            say(f"  {name}, run {nth} of {RUNS}: {seconds[name]:.1f} s")
-    return seconds
-
-
-def against(what: str, records: int, ours: float, theirs: float, name: str, reach: float) -> Result:
-    """A line for two times of the same work."""
-    return Result(
-        what,
-        f"{records / ours:,.0f} rows/s",
-        f"{name} {records / theirs:,.0f} rows/s",
-        f"{theirs / ours:.2f} x",
-        f"{reach:g} x",
-    )
 
 
 def measure_spark(bench: Bench) -> Iterator[Result]:
@@ -309,86 +249,20 @@ def measure_copy(folder: Path) -> Result:
     return Result("a default copier copy", f"{statistics.median(times):.2f} s", "", "", "1.5 s")
 
 
-def measure_memory(bench: Bench, millions: int) -> Iterator[Result]:
-    """The job as a process of its own: what it and its workers hold after each million records."""
-    topic = "long"
-    produce(bench.append, bench.broker, topic, millions * 1_000_000, bench.keys, bad_every=0)
-    kafka = {"max_offsets_per_trigger": 500_000}
-    folder = bench._new_folder()
-    settings = bench.append.settings(folder, bench.broker, topic, DDL, kafka=kafka)
-    log = folder / "job.log"
-    job = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.job", "run"],
-        cwd=bench.append.path,
-        env=bench.append.environment(settings),
-        stdout=subprocess.DEVNULL,
-        stderr=log.open("w"),
-    )
-    peaks: dict[int, dict[str, int]] = {}
-    while job.poll() is None:
-        done = log.read_text().count("balance {") // 2 + 1
-        for name, held in resident_mib(job.pid).items():
-            peak = peaks.setdefault(done, {})
-            peak[name] = max(peak.get(name, 0), held)
-        time.sleep(0.2)
-    assert job.returncode == 0, log.read_text()[-3000:]
-    for name in ("driver", "JVM", "workers"):
-        first, last = peaks[1][name], peaks[millions][name]
-        ours = f"{last:,} MiB in the {millions}th million"
-        beside = f"{first:,} MiB in the first"
-        yield Result(f"memory: {name}", ours, beside, f"{last / first:.2f} x", "the same")
-
-
-def resident_mib(root: int) -> dict[str, int]:
-    """What a job's processes hold: its Python driver, the JVM, the Python workers together."""
-    parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue  # it has just ended
-        parents.setdefault(int(fields[1]), []).append(int(entry.parent.name))
-    held = {"driver": 0, "JVM": 0, "workers": 0}
-    waiting = [(root, "driver")]
-    while waiting:
-        process, name = waiting.pop()
-        try:
-            pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-        except (OSError, IndexError):
-            continue
-        held[name] += pages * os.sysconf("SC_PAGE_SIZE") // 2**20
-        below = {"driver": "JVM", "JVM": "workers", "workers": "workers"}[name]
-        waiting += [(child, below) for child in parents.get(process, [])]
-    return held
-
-
-def produce(
-    repository: Repository, broker: str, topic: str, count: int, keys: int, bad_every: int
-) -> None:
-    """Fills a topic: ``count`` records, the keys in no order; one in ``bad_every`` is cut off."""
-    say(f"sending {count:,} records to the topic {topic}")
-
-    def records() -> Iterator[tuple[bytes, bytes, None, int]]:
-        for n in range(count):
-            key = n * 7919 % keys
-            value = b'{"id":%d,"occurred_at":"2026-01-%02dT%02d:%02d:%02d.%03dZ",' % (
-                *(key, n % 28 + 1, n % 24, n % 60, n // 60 % 60, n % 1000),
-            )
-            value += b'"customer":"customer-%d","amount":%d.%02d,"quantity":%d,"note":"' % (
-                *(key % 5000, n % 1000, n % 100, n % 12),
-            )
-            value += b"n" * (VALUE_BYTES - len(value) - 2) + b'"}'
-            cut = bad_every and n % bad_every == 0
-            yield b"%d" % key, value[:-1] if cut else value, None, key % PARTITIONS
-
-    support = repository.support("topics")
-    support.create_topic(broker, topic, PARTITIONS)
-    support.produce(broker, topic, records())
-
-
-def say(line: str) -> None:
-    """Tells what is going on, beside the table."""
-    print(line, file=sys.stderr, flush=True)
+def measure_all_memory(
+    bench: Bench, to_kafka: Repository, postgres: PostgresBench, millions: int
+) -> Iterator[Result]:
+    """What the jobs of four sinks hold, one after another on one topic."""
+    count, table = millions * 1_000_000, {"key_columns": ["id"]}
+    produce(bench.append, bench.broker, "long", count, bench.keys, bad_every=0)
+    for product, what, changes in (
+        (bench.append, "Delta append", {}),
+        (bench.upsert, "Delta upsert", {}),
+        (to_kafka, "Kafka", {}),
+        (postgres.product, "PostgreSQL upsert", {"table": table, "database": postgres.settings}),
+    ):
+        folder = bench.folder / f"memory-{product.package}"
+        yield from measure_memory(product, what, bench.broker, folder, "long", millions, **changes)
 
 
 def show(results: list[Result]) -> None:
@@ -430,9 +304,10 @@ def main() -> None:
             end_session(spark)
             with PostgresBench(postgres, broker, folder, DDL) as database:
                 results += measure_postgres(database, options.records, keys)
+                if options.memory:
+                    results += measure_all_memory(bench, to_kafka, database, options.memory)
+            results += measure_lake(options.records)
             results += measure_decoders(options.records)
-            if options.memory:
-                results += measure_memory(bench, options.memory)
     load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
     print(f"\n{os.cpu_count()} cores; load {load} at the end; Kafka in: {running.runs_in}")
     show(results)

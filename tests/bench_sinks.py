@@ -15,9 +15,9 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
+from bench_work import newest_of_batch, plain_rows
 from running import Repository, end_session, jars_of
 
 JDBC = {"org": "org.postgresql", "name": "postgresql", "rev": "42.7.7", "transitive": "false"}
@@ -28,14 +28,15 @@ class PostgresBench:
 
     def __init__(self, product: Repository, broker: str, folder: Path, ddl: str) -> None:
         """*product* is an upsert by ``id`` into PostgreSQL, whose records are of *ddl*."""
-        self._product, self._broker, self._folder, self._ddl = product, broker, folder, ddl
+        self.product, self._broker, self._folder, self._ddl = product, broker, folder, ddl
         self._runs = 0
         self._starting = product.support("database").start_database()
 
     def __enter__(self) -> "PostgresBench":
         self._database = self._starting.__enter__()
+        self.settings = self._database.settings
         os.environ["PIPELINE_JARS"] = str(self._jars())
-        start_session = self._product.module("spark").start_session
+        start_session = self.product.module("spark").start_session
         self.spark: SparkSession = start_session("bench", master="local[*]")
         return self
 
@@ -46,17 +47,17 @@ class PostgresBench:
     def ours(self, topic: str, batch: int, keys: int) -> float:
         """Runs the product over a topic; returns the seconds that it took."""
         self._runs += 1
-        settings = self._product.settings(
+        settings = self.product.settings(
             self._folder / f"postgres-{self._runs}",
             self._broker,
             topic,
             self._ddl,
             kafka={"max_offsets_per_trigger": batch},
             table={"key_columns": ["id"], "table_name": f"ours_{self._runs}"},
-            database=self._database.settings,
+            database=self.settings,
         )
         started = time.monotonic()
-        self._product.module("streams").run(self.spark, settings, threading.Event(), rebind=[])
+        self.product.module("streams").run(self.spark, settings, threading.Event(), rebind=[])
         seconds = time.monotonic() - started
         self._check(f"ours_{self._runs}", keys)
         return seconds
@@ -66,27 +67,13 @@ class PostgresBench:
         self._runs += 1
         spark, name = self.spark.newSession(), f"book_{self._runs}"
         spark.conf.unset("spark.sql.shuffle.partitions")
-        rows = (
-            spark.readStream.format("kafka")
-            .option("kafka.bootstrap.servers", self._broker)
-            .option("subscribe", topic)
-            .option("startingOffsets", "earliest")
-            .option("maxOffsetsPerTrigger", batch)
-            .load()
-            .withColumn("record", F.from_json(F.col("value").cast("string"), self._ddl))
-            .selectExpr(
-                *("record.*", "topic AS _topic", "partition AS _partition", "offset AS _offset"),
-                "timestamp AS _timestamp",
-            )
-        )
-        by_key = Window.partitionBy("id").orderBy(F.col("_offset").desc())
+        rows = plain_rows(spark, self._broker, topic, batch)
         changes = ", ".join(f"{column} = excluded.{column}" for column in rows.columns)
         upsert = f"INSERT INTO {name} SELECT * FROM {name}_staging ON CONFLICT (id) DO UPDATE SET "  # noqa: S608
 
         def merge(records: DataFrame, batch_id: int) -> None:
             records = records.persist()
-            newest = records.withColumn("nth", F.row_number().over(by_key)).where("nth = 1")
-            self._written(newest.drop("nth"), f"{name}_staging")
+            self._written(newest_of_batch(records), f"{name}_staging")
             with psycopg.connect(self._database.url) as connection:
                 connection.execute((upsert + changes).encode())
             records.unpersist()
@@ -103,7 +90,7 @@ class PostgresBench:
         return seconds
 
     def _written(self, rows: DataFrame, table: str) -> None:
-        found = self._database.settings
+        found = self.settings
         password = os.environ["PIPELINE_DATABASE_PASSWORD"]
         url = f"jdbc:postgresql://{found['host']}:{found['port']}/{found['name']}"
         (
@@ -123,9 +110,9 @@ class PostgresBench:
 
     def _jars(self) -> Path:
         """The product's jars, and the JDBC driver that only the textbook needs."""
-        tree = ET.parse(self._product.path / "jars.xml")
+        tree = ET.parse(self.product.path / "jars.xml")
         dependencies = tree.find("dependencies")
         assert dependencies is not None
         ET.SubElement(dependencies, "dependency", JDBC)
-        tree.write(self._product.path / "jars.xml")
-        return jars_of(self._product.path)
+        tree.write(self.product.path / "jars.xml")
+        return jars_of(self.product.path)
