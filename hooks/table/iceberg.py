@@ -107,8 +107,13 @@ def exists(spark: SparkSession, topic: Topic) -> bool:
 
 
 def identity(spark: SparkSession, topic: Topic) -> str | None:
-    """The id that the table got when it was made; None where there is no table."""
-    held = catalog.load(spark, topic)
+    """The id that the table got when it was made; None where there is no table.
+
+    Raises:
+        NoAnswerError: the catalog does not answer; a start, and each batch, asks it for this first.
+    """
+    with catalog.answers(topic):
+        held = catalog.load(spark, topic)
     return None if held is None else str(held.uuid())
 
 
