@@ -102,8 +102,13 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
 
 
 def exists(spark: SparkSession, topic: Topic) -> bool:
-    """True when the topic has a table."""
-    return bool(spark.catalog.tableExists(catalog.full_name(spark, topic)))
+    """True when the topic has a table.
+
+    Raises:
+        NoAnswerError: the catalog does not answer; nothing was written.
+    """
+    with catalog.answers(topic):
+        return bool(spark.catalog.tableExists(catalog.full_name(spark, topic)))
 
 
 def identity(spark: SparkSession, topic: Topic) -> str | None:
