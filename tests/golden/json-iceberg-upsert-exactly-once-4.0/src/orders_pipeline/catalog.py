@@ -21,7 +21,10 @@ PATIENCE = {
     "rest.client.socket-timeout-ms": "60000",
 }
 """How long a REST catalog is waited for, unless the settings say: Iceberg would without end."""
-NO_ANSWER = {"RESTException", "ServiceFailureException", "TTransportException"}
+NO_ANSWER = {
+    *("RESTException", "ServiceFailureException", "ServiceUnavailableException"),
+    "TTransportException",
+}
 """What Iceberg raises where its service is away or in trouble: a REST catalog, a Hive metastore."""
 
 
@@ -87,8 +90,8 @@ def answers(topic: Topic) -> Iterator[None]:
             raise
         raise NoAnswerError(
             f"The catalog at {topic.table.catalog_uri}, which knows the table of {topic.name}, "
-            f"does not answer: {causes[-1].toString()}. Nothing was written. Start again once it "
-            "does."
+            f"does not answer, or not as it should: {causes[-1].toString()}. Nothing was written. "
+            "Start again once it does."
         ) from error
 
 

@@ -56,7 +56,8 @@ def operations(pipeline: Pipeline) -> list[str]:
 
 def forget_newest_commit(pipeline: Pipeline, number: int) -> None:
     """Spark has not noted the batch as done, and hands its records over again at the next start."""
-    Checkpoint(pipeline.spark, pipeline.topic.checkpoint, "").files.delete(f"commits/{number}")
+    checkpoint = Checkpoint(pipeline.spark, pipeline.topic.checkpoint, pipeline.topic.name)
+    checkpoint.files.delete(f"commits/{number}")
 
 
 def write_as_another(pipeline: Pipeline, key: str) -> None:
