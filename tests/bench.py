@@ -29,7 +29,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -265,6 +265,13 @@ def measure_all_memory(
         yield from measure_memory(product, what, bench.broker, folder, "long", millions, **changes)
 
 
+def told(lines: Iterable[Result]) -> Iterator[Result]:
+    """The same lines, each shown as soon as it is known: a bench takes half an hour."""
+    for line in lines:
+        say("  " + " | ".join(filter(None, line)))
+        yield line
+
+
 def show(results: list[Result]) -> None:
     """Prints the table."""
     head = Result("what", "product", "beside", "ratio", "reach")
@@ -291,7 +298,7 @@ def main() -> None:
         postgres = render_to_run(
             folder, "bench-postgres", sink="postgres", write_mode="upsert", key_columns=["id"]
         )
-        results = [measure_copy(folder)]
+        results = [*told([measure_copy(folder)])]
         with append.support("broker").start_broker() as running:
             broker, keys = running.bootstrap_servers, options.records // 10
             for topic, bad_every in (("good", 0), ("bad", 100)):
@@ -299,15 +306,15 @@ def main() -> None:
             os.environ["PIPELINE_JARS"] = str(append.jars)
             spark = append.module("spark").start_session("bench", master="local[*]")
             bench = Bench(spark, broker, folder, options.records, append, upsert, keys)
-            results += measure_spark(bench)
-            results.append(measure_kafka(bench, to_kafka))
+            results += told(measure_spark(bench))
+            results += told([measure_kafka(bench, to_kafka)])
             end_session(spark)
             with PostgresBench(postgres, broker, folder, DDL) as database:
-                results += measure_postgres(database, options.records, keys)
+                results += told(measure_postgres(database, options.records, keys))
                 if options.memory:
-                    results += measure_all_memory(bench, to_kafka, database, options.memory)
-            results += measure_lake(options.records)
-            results += measure_decoders(options.records)
+                    results += told(measure_all_memory(bench, to_kafka, database, options.memory))
+            results += told(measure_lake(options.records))
+            results += told(measure_decoders(options.records))
     load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
     print(f"\n{os.cpu_count()} cores; load {load} at the end; Kafka in: {running.runs_in}")
     show(results)

@@ -55,7 +55,7 @@ DEEP = {
 }
 """Of the other formats, one each runs all that has to do with decoding, keys and the registry."""
 OF_THE_SINK = {
-    "iceberg": "test_iceberg",
+    "iceberg": "(test_iceberg and hadoop) or test_rest_catalog",
     "kafka": "test_output or test_zombie",
     "postgres": "test_database",
     "sqlserver": "test_database or test_sql_server",
@@ -74,6 +74,9 @@ DECODING = (
 )
 IN_BUCKETS: dict[tuple[str, ...], str] = {
     ("s3", "delta", "upsert", "exactly-once"): f"{CRASHES} or object_store or table_lock",
+    ("s3", "iceberg", "upsert", "exactly-once"): (
+        f"{CRASHES} or object_store or test_iceberg or test_rest_catalog"
+    ),
     ("s3", "parquet", "append", "exactly-once"): f"{CRASHES} or object_store or test_folders",
     ("gcs", "delta", "upsert", "exactly-once"): f"{CRASHES} or object_store",
     ("azure", "delta", "append", "exactly-once"): f"{CRASHES} or object_store",
@@ -81,6 +84,7 @@ IN_BUCKETS: dict[tuple[str, ...], str] = {
 """What is run, with bare JSON, where the checkpoint is in a bucket, and a table of files too."""
 if VARIANTS == "all":
     IN_BUCKETS |= {
+        ("s3", "iceberg", "append", "exactly-once"): f"{CRASHES} or object_store or test_binding",
         ("s3", "kafka", "append", "at-most-once"): f"{CRASHES} or object_store",
         ("gcs", "parquet", "append", "at-least-once"): f"{CRASHES} or object_store or test_folders",
         ("azure", "kafka", "append", "at-most-once"): f"{CRASHES} or object_store",

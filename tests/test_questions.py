@@ -4,6 +4,7 @@ import json
 import keyword
 import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,13 @@ def test_topics_are_taken_as_a_list_or_with_commas(
 
 def test_default_spark_is_one_that_the_sink_has(tmp_path: Path) -> None:
     assert answers_of(render(tmp_path, sink="iceberg"))["spark_version"] == "4.0"
+
+
+def test_iceberg_goes_into_s3_by_a_service_that_has_to_be_named(tmp_path: Path) -> None:
+    render(tmp_path, sink="iceberg", storage="s3")
+    table = tomllib.loads((tmp_path / "conf/pipeline.toml").read_text())["table"]
+    assert table["catalog"] == "rest"
+    assert "catalog_uri" not in table
 
 
 @pytest.mark.parametrize("rule", MATRIX["refused"], ids=lambda rule: str(rule["answers"]))

@@ -134,6 +134,7 @@ def test_a_variant_pins_what_the_matrix_says(folder: Path, answers: Answers) -> 
     runtimes = {name: jar for name, jar in jars.items() if name.startswith("iceberg-")}
     has_iceberg = answers["sink"] == "iceberg"
     assert runtimes == ({spark["iceberg_artifact"]: spark["iceberg"]} if has_iceberg else {})
+    assert ("kms" in jars) == (has_iceberg and answers["storage"] == "s3")
 
 
 @by_variant

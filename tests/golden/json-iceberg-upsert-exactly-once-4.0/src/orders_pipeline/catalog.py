@@ -3,14 +3,29 @@
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from .errors import NoAnswerError
 from .settings import Topic
 
 SECRETS = {"PIPELINE_CATALOG_CREDENTIAL": "credential", "PIPELINE_CATALOG_TOKEN": "token"}
 """What a REST catalog is told in secret: a variable of the environment, the property it becomes."""
+PATIENCE = {
+    "rest.client.connection-timeout-ms": "10000",
+    "rest.client.socket-timeout-ms": "60000",
+}
+"""How long a REST catalog is waited for, unless the settings say: Iceberg would without end."""
+NO_ANSWER = {
+    *("RESTException", "ServiceFailureException", "ServiceUnavailableException"),
+    "TTransportException",
+}
+"""What Iceberg raises where its service is away or in trouble: a REST catalog, a Hive metastore."""
 
 
 def open_catalog(spark: SparkSession, topic: Topic) -> str:
@@ -20,15 +35,18 @@ def open_catalog(spark: SparkSession, topic: Topic) -> str:
     """
     table = topic.table
     properties = {
+        **PATIENCE,
         **table.catalog_properties,
         "type": table.catalog,
-        "warehouse": topic.warehouse,
         "cache-enabled": "false",  # other processes write the tables too
+        **({"warehouse": topic.warehouse} if topic.warehouse else {}),
         **({"uri": table.catalog_uri} if table.catalog_uri else {}),
     }
     told = json.dumps(properties, sort_keys=True)
     key = f"spark.sql.catalog.lake_{hashlib.sha256(told.encode()).hexdigest()[:8]}"
     if spark.conf.get(key, None) is None:
+        if os.environ.get("AWS_ENDPOINT_URL_S3"):  # not Amazon's: no host has a bucket's name
+            properties = {"s3.path-style-access": "true"} | properties
         for variable, name in SECRETS.items():
             if table.catalog == "rest" and variable in os.environ:
                 properties[name] = os.environ[variable]
@@ -55,6 +73,36 @@ def load(spark: SparkSession, topic: Topic) -> Any:
         return None
     jvm: Any = spark._jvm
     return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
+
+
+@contextmanager
+def answers(topic: Topic) -> Iterator[None]:
+    """Around what asks the catalog before anything of a batch is done.
+
+    Raises:
+        NoAnswerError: its service does not answer, or is in trouble.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        causes = java_causes(error)
+        if not any(cause.getClass().getSimpleName() in NO_ANSWER for cause in causes):
+            raise
+        raise NoAnswerError(
+            f"The catalog at {topic.table.catalog_uri}, which knows the table of {topic.name}, "
+            f"does not answer, or not as it should: {causes[-1].toString()}. Nothing was written. "
+            "Start again once it does."
+        ) from error
+
+
+def java_causes(error: BaseException) -> list[Any]:
+    """What Java says of an error: its exception, and those that caused it."""
+    found = []
+    cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    while cause is not None:
+        found.append(cause)
+        cause = cause.getCause()
+    return found
 
 
 def call(spark: SparkSession, topic: Topic, procedure: str, arguments: str = "") -> DataFrame:

@@ -18,12 +18,14 @@ from pyspark.sql import SparkSession
 
 from . import table
 from .batch import Batch
+from .catalog import java_causes
 from .settings import Topic
 
 ATTEMPTS = 10
 CONFLICTS = {"CommitFailedException", "ValidationException"}
 """What Iceberg raises when another's commit came first: nothing of ours is in the table."""
-UNKNOWN = "CommitStateUnknownException"
+UNKNOWN = {"CommitStateUnknownException", "RESTException"}
+"""What it raises when no answer came to a commit, which may be in the table."""
 log = logging.getLogger(__name__)
 
 
@@ -41,7 +43,7 @@ def commit_batch(
     try:
         commit(properties, action, spark)
     except (PySparkException, Py4JJavaError) as error:
-        if UNKNOWN not in names(error) or not table.has_commit(spark, topic, commit_id):
+        if not UNKNOWN & names(error) or not table.has_commit(spark, topic, commit_id):
             raise
         log.warning("batch %d of %s: no answer, but the table has it", batch.id, topic.name)
     return commit_id
@@ -81,12 +83,7 @@ def commit(properties: dict[str, str], action: Callable[[], None], spark: SparkS
 
 def names(error: BaseException) -> set[str]:
     """The Java classes of an error and of what caused it, without their packages."""
-    found = set()
-    cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    while cause is not None:
-        found.add(str(cause.getClass().getSimpleName()))
-        cause = cause.getCause()
-    return found
+    return {str(cause.getClass().getSimpleName()) for cause in java_causes(error)}
 
 
 class _Callable:

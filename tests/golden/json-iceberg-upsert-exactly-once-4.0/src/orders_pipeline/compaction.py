@@ -46,6 +46,8 @@ def compact(spark: SparkSession, topic: Topic, retention_hours: int) -> None:
     newest = table.newest_label_at(spark, topic) or expired
     do("expire_snapshots", f"older_than => {_text(min(expired, newest))}, retain_last => 1")
     old = f"older_than => {_text(_hours_ago(max(retention_hours, ORPHAN_HOURS)))}"
+    # Listed by the way that the table itself goes: Hadoop's may not know its paths (s3://).
+    old = f"{old}, prefix_listing => true"
     for each in catalog.call(spark, topic, "remove_orphan_files", old).collect():
         log.info("removed %s, of no snapshot", each.orphan_file_location)
 

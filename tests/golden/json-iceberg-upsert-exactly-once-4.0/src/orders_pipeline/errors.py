@@ -3,7 +3,7 @@
     PipelineError
     ├── SettingsError         a setting is missing or wrong; nothing was started
     ├── RefusedError          going on would lose or repeat records; nothing was written
-    ├── NoAnswerError         the brokers did not answer; nothing was written
+    ├── NoAnswerError         the brokers or catalog did not answer; nothing was written
     ├── StorageError          a table or a checkpoint cannot be used; no batch was begun
     ├── BatchError            a batch failed and is not committed
     │   └── DeadLetterError   its rows may be in the table, its dead letters are not all stored
@@ -32,7 +32,7 @@ class RefusedError(PipelineError):
 
 
 class NoAnswerError(PipelineError):
-    """The brokers did not answer in time; nothing was written."""
+    """The brokers or catalog did not answer in time; nothing was written."""
 
 
 class StorageError(PipelineError):

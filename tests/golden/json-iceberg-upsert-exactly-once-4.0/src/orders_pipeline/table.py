@@ -102,13 +102,23 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
 
 
 def exists(spark: SparkSession, topic: Topic) -> bool:
-    """True when the topic has a table."""
-    return bool(spark.catalog.tableExists(catalog.full_name(spark, topic)))
+    """True when the topic has a table.
+
+    Raises:
+        NoAnswerError: the catalog does not answer; nothing was written.
+    """
+    with catalog.answers(topic):
+        return bool(spark.catalog.tableExists(catalog.full_name(spark, topic)))
 
 
 def identity(spark: SparkSession, topic: Topic) -> str | None:
-    """The id that the table got when it was made; None where there is no table."""
-    held = catalog.load(spark, topic)
+    """The id that the table got when it was made; None where there is no table.
+
+    Raises:
+        NoAnswerError: the catalog does not answer; a start, and each batch, asks it for this first.
+    """
+    with catalog.answers(topic):
+        held = catalog.load(spark, topic)
     return None if held is None else str(held.uuid())
 
 

@@ -14,11 +14,18 @@ from orders_pipeline.spark import start_session
 
 from tests.support.broker import Broker, start_broker
 from tests.support.pipeline import MakePipeline, Pipeline, make_pipeline
+from tests.support.rest_catalog import RestCatalog, start_rest_catalog
 
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
     with start_broker() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def rest_catalog() -> Iterator[RestCatalog]:
+    with start_rest_catalog() as running:
         yield running
 
 

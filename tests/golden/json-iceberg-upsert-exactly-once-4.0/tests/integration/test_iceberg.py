@@ -1,4 +1,7 @@
-"""What others do to the table meanwhile: expire, rewrite, roll back, alter, drop, write."""
+"""What others do to the table meanwhile: expire, rewrite, roll back, alter, drop, write.
+
+Once with a folder for a catalog, once with a REST catalog.
+"""
 
 import threading
 from collections.abc import Callable
@@ -11,11 +14,25 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import functions as F
 
 from orders_pipeline import catalog, commits, compaction, sink, table
+from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.errors import BatchError, RefusedError, SettingsError
 
 from tests.support.pipeline import MakePipeline, Pipeline, event
 from tests.support.tables import data_files, drop_table
 from tests.support.topics import wait_until
+
+
+@pytest.fixture(params=["hadoop", "rest"])
+def make(request: pytest.FixtureRequest, make: MakePipeline) -> MakePipeline:
+    """Makes a pipeline whose tables that catalog knows."""
+    if request.param == "hadoop":
+        return make
+    service = request.getfixturevalue("rest_catalog").settings
+
+    def make_with_service(**settings: Any) -> Pipeline:
+        return make(**settings | {"table": service | settings.get("table", {})})
+
+    return make_with_service
 
 
 def ids(pipeline: Pipeline) -> list[str]:
@@ -39,8 +56,8 @@ def operations(pipeline: Pipeline) -> list[str]:
 
 def forget_newest_commit(pipeline: Pipeline, number: int) -> None:
     """Spark has not noted the batch as done, and hands its records over again at the next start."""
-    for name in (f"{number}", f".{number}.crc"):
-        Path(pipeline.topic.checkpoint, "commits", name).unlink(missing_ok=True)
+    checkpoint = Checkpoint(pipeline.spark, pipeline.topic.checkpoint, pipeline.topic.name)
+    checkpoint.files.delete(f"commits/{number}")
 
 
 def write_as_another(pipeline: Pipeline, key: str) -> None:

@@ -28,10 +28,5 @@ def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
 
 
 def refused_before(batch: Batch, topic: Topic) -> list[Refused]:
-    """The rows of this batch, all of which was sent, that were too large for the output topic."""
-    return [
-        Refused(partition, offset, positions.TOO_LARGE)
-        for partition, position in positions.held(topic, batch.pipeline).items()
-        if position.batch == batch.id
-        for offset in position.refused
-    ]
+    """The rows of this batch, all of which was sent, that were not sent."""
+    return positions.refused(batch, positions.held(topic, batch.pipeline))

@@ -13,7 +13,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka import TopicPartition as Committed
 
 from . import kafka
-from .batch import Batch, Offsets, offsets_to_json
+from .batch import Batch, Offsets, Refused, offsets_to_json
 from .settings import Topic
 
 HEADER = "ingest."
@@ -24,7 +24,8 @@ NOT_READY = (
     KafkaError.NOT_COORDINATOR,
 )
 """What brokers answer for a moment after they started, or after another of them was lost."""
-TOO_LARGE = "its record is larger than the output topic takes"
+HEADROOM_BYTES = 1024
+"""Room in an output record for our own headers and framing."""
 
 
 class Position(NamedTuple):
@@ -36,8 +37,8 @@ class Position(NamedTuple):
     batch: int
     schema: str
     sent_at: str
-    refused: list[int]
-    """Offsets of that batch whose rows are too large for the output topic."""
+    refused: dict[str, list[int]]
+    """Why rows of that batch were not sent, and the offsets of those."""
 
 
 def group(topic: Topic) -> str:
@@ -100,6 +101,17 @@ def behind(held: dict[int, Position], batch: Batch) -> list[int]:
     return [partition for partition, end in batch.ends.items() if ends.get(partition, 0) < end]
 
 
+def refused(batch: Batch, held: dict[int, Position]) -> list[Refused]:
+    """The rows of the batch that were not sent, as these positions have it."""
+    return [
+        Refused(partition, offset, why)
+        for partition, position in held.items()
+        if position.batch == batch.id
+        for why, offsets in position.refused.items()
+        for offset in offsets
+    ]
+
+
 def label(held: dict[int, Position]) -> dict[str, Any]:
     """The newest batch of these positions, as ``Batch.label`` has it."""
     newest = max(held.values(), key=lambda position: position.batch)
@@ -120,7 +132,7 @@ def note(batch: Batch, topic: Topic) -> None:
     """
     sent_at = now()
     positions = [
-        Position(end, batch.pipeline, batch.id, batch.schema, sent_at, [])
+        Position(end, batch.pipeline, batch.id, batch.schema, sent_at, {})
         for end in batch.ends.values()
     ]
     commits = map(to_commit, [topic.name] * len(positions), batch.ends, positions)

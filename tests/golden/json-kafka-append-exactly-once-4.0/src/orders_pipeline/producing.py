@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 
 from . import kafka, positions
-from .batch import Batch, Refused, Written
+from .batch import Batch, Written
 from .counting import every, observe
 from .delivery import AFTER_A_FAILURE
 from .errors import BatchError, RefusedError
@@ -19,8 +19,7 @@ def produce(records: DataFrame, batch: Batch, topic: Topic) -> Written:
         RefusedError: another process sends rows under this checkpoint.
         BatchError: a partition's rows could not be sent; what others sent is not sent again.
     """
-    held = positions.held(topic, batch.pipeline)
-    waiting = positions.behind(held, batch)
+    waiting = positions.behind(positions.held(topic, batch.pipeline), batch)
     counted, counts = observe(records, received=every())
     limit_bytes = kafka.max_message_bytes(topic.settings, topic.location)
     works = [_work(partition, batch, topic, limit_bytes) for partition in waiting]
@@ -28,19 +27,13 @@ def produce(records: DataFrame, batch: Batch, topic: Topic) -> Written:
     for row in sent:
         if row.problem is not None:
             raise _error(row.partition, row.code, row.problem, batch, topic)
-    refused = [(row.partition, offset) for row in sent for offset in row.refused]
-    refused += [
-        (partition, offset)
-        for partition, position in held.items()
-        if partition not in waiting and position.batch == batch.id
-        for offset in position.refused
-    ]
+    refused = positions.refused(batch, positions.held(topic, batch.pipeline))
     received, written = int(counts.get["received"]), sum(row.written for row in sent)
     return Written(
         received=received,
         written=written,
         skipped=received - written - len(refused),
-        refused=[Refused(*where, positions.TOO_LARGE) for where in refused],
+        refused=refused,
     )
 
 

@@ -13,7 +13,7 @@ from .batch import Refused, Written
 from .counting import every, observe
 from .delivery import AFTER_A_FAILURE
 from .errors import BatchError
-from .positions import HEADER, TOO_LARGE
+from .positions import HEADER
 from .settings import Topic
 from .shapes import HEADERS
 
@@ -25,25 +25,21 @@ UNACKNOWLEDGED = {
     "kafka.retries": "0",
 }
 """A record leaves this machine once; whether it arrives is not known."""
-HEADROOM_BYTES = 1024
-"""Room for our own headers and framing."""
-HEADER_BYTES = 10
-"""Of each other header, what says how long its name and its value are."""
 V1 = "spark.sql.sources.useV1SourceList"
 
 
 def send(records: DataFrame, topic: Topic, producer: dict[str, str]) -> Written:
-    """Sends *output records* (``sink.py``); those too large are left out and named.
+    """Sends *output records* (``sink.py``); those refused are left out and named.
 
     Raises:
         BatchError: not all could be sent; those that were are there.
     """
     limit = kafka.max_message_bytes(topic.settings, topic.location)
-    too_large = _size() > limit - HEADROOM_BYTES
+    is_refused = F.col("refused").isNotNull()
     passed_on = F.coalesce(F.from_json("headers", HEADERS), F.array().cast(HEADERS))
     records = records.withColumn("headers", passed_on)
-    counted, counts = observe(records, received=every(), refused=F.count_if(too_large))
-    chosen = counted.where(~too_large)
+    counted, counts = observe(records, received=every(), refused=F.count_if(is_refused))
+    chosen = counted.where(~is_refused)
     try:
         with _counting_sink(records.sparkSession):
             (
@@ -66,8 +62,8 @@ def send(records: DataFrame, topic: Topic, producer: dict[str, str]) -> Written:
     received, refused = int(counts.get["received"]), int(counts.get["refused"])
     found: list[Refused] = []
     if refused:
-        rows = records.where(too_large).select("_partition", "_offset").collect()
-        found = [Refused(row._partition, row._offset, TOO_LARGE) for row in rows]
+        rows = records.where(is_refused).select("_partition", "_offset", "refused").collect()
+        found = [Refused(*row) for row in rows]
     return Written(received=received, written=received - refused, refused=found)
 
 
@@ -81,19 +77,6 @@ def _counting_sink(spark: SparkSession) -> Iterator[None]:
         yield
     finally:
         spark.conf.set(V1, before)
-
-
-def _size() -> Column:
-    headers = F.aggregate("headers", F.lit(0), lambda size, each: size + _header_size(each))
-    return _length(F.col("key")) + _length(F.col("value")) + headers
-
-
-def _header_size(header: Column) -> Column:
-    return _length(header["key"]) + _length(header["value"]) + HEADER_BYTES
-
-
-def _length(column: Column) -> Column:
-    return F.coalesce(F.octet_length(column), F.lit(0))
 
 
 def _headers(topic: Topic) -> Column:

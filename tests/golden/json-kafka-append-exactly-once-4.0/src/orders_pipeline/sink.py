@@ -1,11 +1,12 @@
-"""The write: every row becomes a record of the output topic, its columns as a JSON object.
+"""The write: every row becomes a record of the output topic.
 
 *output records*, one for each row:
 
     topic STRING       where it goes; not null
     partition INT      null where the key chooses
     key BINARY         null without key columns
-    value BINARY       not null
+    value BINARY       not null where ``refused`` is null
+    refused STRING     why it is not to be sent; null where it is
     headers STRING     null where there are none: those of the source's record (``shapes.py``)
     _partition INT, _offset BIGINT, _timestamp BIGINT
                        not null: the source's coordinates and clock (ms), for headers of our own
@@ -17,13 +18,16 @@ from pyspark.sql import functions as F
 from . import kafka, table
 from .batch import Batch, Written
 from .counting import every, observe
+from .encoding import encode
+from .positions import HEADROOM_BYTES
 from .producing import produce
 from .sending import ACKNOWLEDGED, send
 from .settings import Topic
-from .shapes import RESERVED
+from .shapes import HEADERS, RESERVED
 
-JSON = {"ignoreNullFields": "false"}
-"""A reader finds the same fields in every record."""
+HEADER_BYTES = 10
+"""Of each header, what says how long its name and its value are."""
+TOO_LARGE = "its record is larger than the output topic takes"
 
 
 def write(rows: DataFrame, batch: Batch, topic: Topic) -> Written:
@@ -68,16 +72,19 @@ def _output_records(rows: DataFrame, topic: Topic) -> DataFrame:
         partitions = kafka.partition_count(topic.settings, topic.location)
         partition = F.col("_partition") % partitions
     fields = [F.col(table.quoted(name)) for name in rows.columns if name not in RESERVED]
-    return rows.select(
+    chosen = rows.select(
         _topic(by_column, topic).alias("topic"),
         partition.alias("partition"),
         _key(keys).cast("binary").alias("key"),
-        F.to_json(F.struct(*fields), JSON).cast("binary").alias("value"),
+        F.struct(*fields).alias("row"),
         F.col("_headers").alias("headers"),
         "_partition",
         "_offset",
         F.unix_millis("_timestamp").alias("_timestamp"),
     )
+    room = kafka.max_message_bytes(topic.settings, topic.location) - HEADROOM_BYTES
+    too_large = F.when(_size() > room, F.lit(TOO_LARGE))
+    return encode(chosen, topic).withColumn("refused", F.coalesce("refused", too_large))
 
 
 def _topic(by_column: str | None, topic: Topic) -> Column:
@@ -94,4 +101,20 @@ def _key(columns: list[str]) -> Column:
         return F.lit(None)
     if len(columns) == 1:
         return F.col(table.quoted(columns[0])).cast("string")
-    return F.to_json(F.struct(*(F.col(table.quoted(name)) for name in columns)), JSON)
+    named = F.struct(*(F.col(table.quoted(name)) for name in columns))
+    return F.to_json(named, {"ignoreNullFields": "false"})
+
+
+def _size() -> Column:
+    """What a record has of bytes, but for our own headers."""
+    headers = F.coalesce(F.from_json("headers", HEADERS), F.array().cast(HEADERS))
+    passed_on = F.aggregate(headers, F.lit(0), lambda size, each: size + _header_size(each))
+    return _length(F.col("key")) + _length(F.col("value")) + passed_on
+
+
+def _header_size(header: Column) -> Column:
+    return _length(header["key"]) + _length(header["value"]) + HEADER_BYTES
+
+
+def _length(column: Column) -> Column:
+    return F.coalesce(F.octet_length(column), F.lit(0))

@@ -18,7 +18,7 @@ from pyspark import TaskContext
 
 from .positions import HEADER, Position, from_committed, now, to_commit
 
-SENT = "partition INT, written BIGINT, refused ARRAY<BIGINT>, code INT, problem STRING"
+SENT = "partition INT, written BIGINT, code INT, problem STRING"
 """What became of a source partition's rows; ``code`` and ``problem`` are null where all is well."""
 COMMIT_EVERY_S = 15
 """A transaction is committed at the next chance after this, well before Kafka's 60 s are over."""
@@ -31,12 +31,8 @@ TIMEOUT_S = 60
 answered as if another process had begun."""
 QUEUE_KIB = 16 * 1024
 """Records on their way to the brokers, at most."""
-HEADROOM_BYTES = 1024
-"""Room for our own headers and framing."""
-HEADER_BYTES = 10
-"""Of each other header, what says how long its name and its value are."""
 MAX_REFUSED = 100
-"""Rows of a partition and a batch that are noted as too large; each is a number in that note."""
+"""Rows of a partition and a batch that are noted as refused; each is a number in that note."""
 FENCED = (
     KafkaError._FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
@@ -85,7 +81,7 @@ def sender(works: list[Work]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[p
 
 def _send(works: list[Work], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     work = works[TaskContext.get().partitionId()]  # type: ignore[union-attr]
-    sent = {"partition": work.partition, "written": 0, "refused": []}
+    sent = {"partition": work.partition, "written": 0}
     failed: list[KafkaError] = []
 
     def note_first(error: KafkaError, topic: str) -> None:
@@ -94,7 +90,7 @@ def _send(works: list[Work], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
 
     try:
         sender = _Sender(work, note_first)
-        sent["written"], sent["refused"] = sender.send(batches)
+        sent["written"] = sender.send(batches)
     except KafkaException as error:
         # Of records that were not delivered, a commit says no more than how many they are.
         errors = [*failed, error.args[0]]
@@ -107,7 +103,6 @@ _SENT = pa.schema(
     [
         pa.field("partition", pa.int32()),
         pa.field("written", pa.int64()),
-        pa.field("refused", pa.list_(pa.int64())),
         pa.field("code", pa.int32()),
         pa.field("problem", pa.string()),
     ]
@@ -142,11 +137,11 @@ class _Sender:
         self._producer.init_transactions(TIMEOUT_S)
         held = self._held()
         self._position = held.offset if held else 0
-        self._refused = held.refused if held and held.batch == work.batch else []
+        self._refused = held.refused if held and held.batch == work.batch else {}
         self._began_at: float | None = None
 
-    def send(self, batches: Iterator[pa.RecordBatch]) -> tuple[int, list[int]]:
-        """Sends what is not there yet; how many rows that were, and which were too large."""
+    def send(self, batches: Iterator[pa.RecordBatch]) -> int:
+        """Sends what is not there yet; how many rows that were, refused ones not counted."""
         written = 0
         try:
             for batch in batches:
@@ -159,28 +154,27 @@ class _Sender:
         except BaseException:
             self._roll_back()
             raise
-        return written, self._refused
+        return written
 
     def _send(self, batch: pa.RecordBatch) -> int:
         produce, work, held = self._producer.produce, self._work, self._position
         source = (HEADER + "topic", work.source.encode())
         partition = (HEADER + "partition", b"%d" % work.partition)
-        room = work.limit_bytes - HEADROOM_BYTES
         places = ("_partition", "_offset", "_timestamp")
-        names = ("topic", "partition", "key", "value", "headers")
+        names = ("topic", "partition", "key", "value", "headers", "refused")
         written = 0
-        for ours, offset, timestamp_ms, topic, to, key, value, text in zip(
+        for ours, offset, timestamp_ms, topic, to, key, value, text, why in zip(
             *(batch.column(name).to_pylist() for name in (*places, *names)), strict=True
         ):
             if offset < held:
                 continue
             if ours != work.partition:
                 raise ValueError(f"partition {ours} met the task of partition {work.partition}")
-            headers = _headers(text) if text else []
-            if len(value) + len(key or b"") + sum(map(_size, headers)) > room:
-                self._refuse(offset)
+            if why is not None:
+                self._refuse(offset, why)
                 continue
-            headers += [
+            headers = [
+                *(_headers(text) if text else []),
                 source,
                 partition,
                 (HEADER + "offset", b"%d" % offset),
@@ -220,18 +214,14 @@ class _Sender:
         _patiently(lambda: self._producer.commit_transaction(TIMEOUT_S))
         self._began_at = None
 
-    def _refuse(self, offset: int) -> None:
-        if offset in self._refused:
+    def _refuse(self, offset: int, why: str) -> None:
+        offsets = self._refused.setdefault(why, [])
+        if offset in offsets:
             return
-        if len(self._refused) == MAX_REFUSED:
-            raise KafkaException(
-                KafkaError(
-                    KafkaError.MSG_SIZE_TOO_LARGE,
-                    f"more than {MAX_REFUSED} records are larger than the "
-                    f"{self._work.limit_bytes} bytes of the topic's max.message.bytes",
-                )
-            )
-        self._refused.append(offset)
+        if sum(map(len, self._refused.values())) == MAX_REFUSED:
+            problem = f"more than {MAX_REFUSED} rows of a batch are refused, the next since {why}"
+            raise KafkaException(KafkaError(KafkaError.INVALID_RECORD, problem))
+        offsets.append(offset)
 
     def _held(self) -> Position | None:
         asked = [TopicPartition(self._work.source, self._work.partition)]
@@ -244,11 +234,6 @@ def _headers(text: str) -> list[Header]:
     """From the JSON that Spark makes of them, in which a value that is null is left out."""
     pairs = [(each["key"], each.get("value")) for each in json.loads(text)]
     return [(key, None if value is None else base64.b64decode(value)) for key, value in pairs]
-
-
-def _size(header: Header) -> int:
-    key, value = header
-    return len(key.encode()) + len(value or b"") + HEADER_BYTES
 
 
 def _patiently(action: Callable[[], Any]) -> Any:

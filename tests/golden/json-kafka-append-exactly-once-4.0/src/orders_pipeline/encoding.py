@@ -1,0 +1,15 @@
+"""An output record's value: the row's columns as a JSON object."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from .settings import Topic
+
+ALL_FIELDS = {"ignoreNullFields": "false"}
+"""A reader finds the same fields in every record."""
+
+
+def encode(rows: DataFrame, topic: Topic) -> DataFrame:
+    """The column ``row`` STRUCT becomes ``value`` BINARY, and ``refused`` STRING: always null."""
+    value = F.to_json("row", ALL_FIELDS).cast("binary")
+    return rows.withColumns({"value": value, "refused": F.lit(None).cast("string")}).drop("row")
