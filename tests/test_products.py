@@ -113,7 +113,7 @@ def chosen(answers: dict[str, Any]) -> str:
     if answers["delivery_guarantee"] != "exactly-once":
         return CRASHES
     if answers in WITH_A_SCHEMA:
-        return f"{CRASHES} or test_output"
+        return f"{CRASHES} or (test_output and not faults)"
     if answers["sink"] != DEFAULT_SINK:
         decoder = (answers["value_format"], answers["schema_registry"])
         once = VARIANTS == "all" or answers["write_mode"] == "upsert" or answers["sink"] == "kafka"
