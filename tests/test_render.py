@@ -77,7 +77,8 @@ def checked(tree: Path, *command: str, **environment: str) -> None:
 
 def test_there_is_a_variant_for_each_answer_on_offer() -> None:
     for question, offered in MATRIX["answers"].items():
-        assert {answers[question] for answers in VARIANTS} == set(offered.values())
+        given = {answers[question] for answers in VARIANTS if question in answers}
+        assert given == set(offered.values())
 
 
 @by_variant

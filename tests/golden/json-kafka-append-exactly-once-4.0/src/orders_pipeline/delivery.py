@@ -4,6 +4,7 @@ from pyspark.sql import SparkSession
 
 from . import positions
 from .batch import Batch, Refused
+from .positions import Position
 from .replays import check_same
 from .settings import Topic
 
@@ -28,5 +29,20 @@ def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
 
 
 def refused_before(batch: Batch, topic: Topic) -> list[Refused]:
-    """The rows of this batch, all of which was sent, that were not sent."""
-    return positions.refused(batch, positions.held(topic, batch.pipeline))
+    """The rows that were not sent of this batch, which earlier runs finished."""
+    return refused_by(batch, positions.held(topic, batch.pipeline))
+
+
+def refused_by(batch: Batch, held: dict[int, Position]) -> list[Refused]:
+    """The rows of the batch that were not sent, as these positions have it."""
+    return [
+        row
+        for partition, position in held.items()
+        if position.batch == batch.id
+        for row in as_refused(partition, position.refused)
+    ]
+
+
+def as_refused(partition: int, reasons: dict[str, list[int]]) -> list[Refused]:
+    """The rows of a source partition that ``Position.refused`` names."""
+    return [Refused(partition, offset, why) for why, found in reasons.items() for offset in found]

@@ -13,7 +13,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka import TopicPartition as Committed
 
 from . import kafka
-from .batch import Batch, Offsets, Refused, offsets_to_json
+from .batch import Batch, Offsets, offsets_to_json
 from .settings import Topic
 
 HEADER = "ingest."
@@ -99,17 +99,6 @@ def behind(held: dict[int, Position], batch: Batch) -> list[int]:
     """The source partitions of which the output topic lacks something of the batch."""
     ends: Offsets = {partition: position.offset for partition, position in held.items()}
     return [partition for partition, end in batch.ends.items() if ends.get(partition, 0) < end]
-
-
-def refused(batch: Batch, held: dict[int, Position]) -> list[Refused]:
-    """The rows of the batch that were not sent, as these positions have it."""
-    return [
-        Refused(partition, offset, why)
-        for partition, position in held.items()
-        if position.batch == batch.id
-        for why, offsets in position.refused.items()
-        for offset in offsets
-    ]
 
 
 def label(held: dict[int, Position]) -> dict[str, Any]:

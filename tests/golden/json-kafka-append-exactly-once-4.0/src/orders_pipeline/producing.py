@@ -1,11 +1,13 @@
 """How a batch's rows get into the output topic: in transactions for each source partition."""
 
+import json
+
 from pyspark.sql import DataFrame
 
 from . import kafka, positions
 from .batch import Batch, Written
 from .counting import every, observe
-from .delivery import AFTER_A_FAILURE
+from .delivery import AFTER_A_FAILURE, as_refused, refused_by
 from .errors import BatchError, RefusedError
 from .placing import placed
 from .settings import Topic
@@ -19,7 +21,8 @@ def produce(records: DataFrame, batch: Batch, topic: Topic) -> Written:
         RefusedError: another process sends rows under this checkpoint.
         BatchError: a partition's rows could not be sent; what others sent is not sent again.
     """
-    waiting = positions.behind(positions.held(topic, batch.pipeline), batch)
+    held = positions.held(topic, batch.pipeline)
+    waiting = positions.behind(held, batch)
     counted, counts = observe(records, received=every())
     limit_bytes = kafka.max_message_bytes(topic.settings, topic.location)
     works = [_work(partition, batch, topic, limit_bytes) for partition in waiting]
@@ -27,7 +30,10 @@ def produce(records: DataFrame, batch: Batch, topic: Topic) -> Written:
     for row in sent:
         if row.problem is not None:
             raise _error(row.partition, row.code, row.problem, batch, topic)
-    refused = positions.refused(batch, positions.held(topic, batch.pipeline))
+    refused = refused_by(batch, {p: each for p, each in held.items() if p not in waiting})
+    # Of the others, the brokers may take a moment to show what was just committed.
+    for row in sent:
+        refused += as_refused(row.partition, json.loads(row.refused))
     received, written = int(counts.get["received"]), sum(row.written for row in sent)
     return Written(
         received=received,

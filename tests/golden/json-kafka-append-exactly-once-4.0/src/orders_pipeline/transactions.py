@@ -18,8 +18,9 @@ from pyspark import TaskContext
 
 from .positions import HEADER, Position, from_committed, now, to_commit
 
-SENT = "partition INT, written BIGINT, code INT, problem STRING"
-"""What became of a source partition's rows; ``code`` and ``problem`` are null where all is well."""
+SENT = "partition INT, written BIGINT, refused STRING, code INT, problem STRING"
+"""What became of a source partition's rows: ``refused`` is ``Position.refused`` as JSON; ``code``
+and ``problem`` are null where all is well."""
 COMMIT_EVERY_S = 15
 """A transaction is committed at the next chance after this, well before Kafka's 60 s are over."""
 DELIVERY_S = 30
@@ -81,7 +82,7 @@ def sender(works: list[Work]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[p
 
 def _send(works: list[Work], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     work = works[TaskContext.get().partitionId()]  # type: ignore[union-attr]
-    sent = {"partition": work.partition, "written": 0}
+    sent = {"partition": work.partition, "written": 0, "refused": "{}"}
     failed: list[KafkaError] = []
 
     def note_first(error: KafkaError, topic: str) -> None:
@@ -90,7 +91,8 @@ def _send(works: list[Work], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
 
     try:
         sender = _Sender(work, note_first)
-        sent["written"] = sender.send(batches)
+        written, refused = sender.send(batches)
+        sent |= {"written": written, "refused": json.dumps(refused)}
     except KafkaException as error:
         # Of records that were not delivered, a commit says no more than how many they are.
         errors = [*failed, error.args[0]]
@@ -103,6 +105,7 @@ _SENT = pa.schema(
     [
         pa.field("partition", pa.int32()),
         pa.field("written", pa.int64()),
+        pa.field("refused", pa.string()),
         pa.field("code", pa.int32()),
         pa.field("problem", pa.string()),
     ]
@@ -140,8 +143,8 @@ class _Sender:
         self._refused = held.refused if held and held.batch == work.batch else {}
         self._began_at: float | None = None
 
-    def send(self, batches: Iterator[pa.RecordBatch]) -> int:
-        """Sends what is not there yet; how many rows that were, refused ones not counted."""
+    def send(self, batches: Iterator[pa.RecordBatch]) -> tuple[int, dict[str, list[int]]]:
+        """Sends what is not there yet; how many rows that were, and which were refused."""
         written = 0
         try:
             for batch in batches:
@@ -154,7 +157,7 @@ class _Sender:
         except BaseException:
             self._roll_back()
             raise
-        return written
+        return written, self._refused
 
     def _send(self, batch: pa.RecordBatch) -> int:
         produce, work, held = self._producer.produce, self._work, self._position
