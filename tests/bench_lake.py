@@ -80,18 +80,22 @@ class LakeBench:
         """The seconds of what people write."""
         spark, folder = self._spark.newSession(), self._new_folder()
         rows = plain_rows(spark, self._broker, "good", self._records // BATCHES)
-        if name == "Parquet append":
-            table, writer = f"parquet.`{folder}/table`", rows.writeStream.format("parquet")
-            writer = writer.option("path", f"{folder}/table")
-        else:
-            table = f"book_{self._runs}.bench.rows"
-            _make_iceberg(spark, f"book_{self._runs}", table, rows, folder)
-            writer = rows.writeStream.format("iceberg").option("path", table)
-            if name == "Iceberg upsert":
-                writer = rows.writeStream.foreachBatch(lambda batch, _: _merge(batch, table))
+        if name != "Parquet append":  # every Iceberg table has a `_partition` of its own
+            rows = rows.withColumnRenamed("_partition", "_kafka_partition")
+        table = f"book_{self._runs}.bench.rows"
+        writer = rows.writeStream.trigger(availableNow=True)
         writer = writer.option("checkpointLocation", f"{folder}/state")
         spark.streams.addListener(self._watch)
-        writer.trigger(availableNow=True).start().awaitTermination()
+        if name == "Parquet append":
+            table = f"parquet.`{folder}/table`"
+            query = writer.format("parquet").start(f"{folder}/table")
+        else:
+            _make_iceberg(spark, f"book_{self._runs}", table, rows, folder)
+            if name == "Iceberg append":
+                query = writer.toTable(table)
+            else:
+                query = writer.foreachBatch(lambda batch, _: _merge(batch, table)).start()
+        query.awaitTermination()
         spark.streams.removeListener(self._watch)
         return self._checked(spark.table(table))
 
@@ -133,7 +137,7 @@ def _measure(name: str, records: int) -> tuple[float, float]:
     os.environ["PIPELINE_CONF"] = os.devnull
     with tempfile.TemporaryDirectory(prefix="bench-") as made:
         folder = Path(made)
-        product = render_to_run(folder, "bench-lake", **MEASURED[name])
+        product = render_to_run(folder, "bench-tables", **MEASURED[name])
         with product.support("broker").start_broker() as running:
             broker = running.bootstrap_servers
             produce(product, broker, "good", records, records // 10, bad_every=0)
