@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
-from numpy.typing import NDArray
 from ptars import HandlerPool, PtarsConfig
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from . import output_schema, output_subject
+from .flags import Flags, any_within, flags
 from .output_text import compiled, message_of
 from .settings import Topic
 
@@ -80,7 +80,7 @@ def _encoded(
         yield pa.RecordBatch.from_pydict(columns)
 
 
-def _lossy(rows: pa.StructArray, message: Descriptor) -> NDArray[np.bool_]:
+def _lossy(rows: pa.StructArray, message: Descriptor) -> Flags:
     """Of each row whether it has a null that the message would turn into something else."""
     found = np.zeros(len(rows), np.bool_)
     for place, column in enumerate(rows.type):
@@ -88,28 +88,18 @@ def _lossy(rows: pa.StructArray, message: Descriptor) -> NDArray[np.bool_]:
         values = rows.field(place)
         if isinstance(values, pa.MapArray):
             [_, value] = field.message_type.fields  # type: ignore[union-attr]
-            found |= _any_within(values, _lossy_or_null(values.items, value))
+            found |= any_within(values, _lossy_or_null(values.items, value))
         elif isinstance(values, pa.ListArray):
-            found |= _any_within(values, _lossy_or_null(values.values, field))
+            found |= any_within(values, _lossy_or_null(values.values, field))
         elif not field.has_presence:
-            found |= _flags(values.is_null())
+            found |= flags(values.is_null())
         elif isinstance(values, pa.StructArray):
-            found |= _lossy_or_null(values, field) & _flags(values.is_valid())
+            found |= _lossy_or_null(values, field) & flags(values.is_valid())
     return found
 
 
-def _lossy_or_null(values: pa.Array, field: FieldDescriptor) -> NDArray[np.bool_]:
-    found = _flags(values.is_null())
+def _lossy_or_null(values: pa.Array, field: FieldDescriptor) -> Flags:
+    found = flags(values.is_null())
     if isinstance(values, pa.StructArray) and field.message_type:
         found |= _lossy(values, field.message_type)
     return found
-
-
-def _any_within(lists: pa.ListArray, marks: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    before = np.concatenate([[0], np.cumsum(marks)])
-    offsets = lists.offsets.to_numpy()
-    return np.asarray(before[offsets[1:]] > before[offsets[:-1]], np.bool_)
-
-
-def _flags(values: pa.BooleanArray) -> NDArray[np.bool_]:
-    return np.asarray(values.to_numpy(zero_copy_only=False), np.bool_)

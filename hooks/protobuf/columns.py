@@ -2,23 +2,15 @@
 
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
+from .flags import any_within, flags
 from .protobuf_plain import by_number
 from .protobuf_types import DURATION, JSON, TIMESTAMP, WRAPPERS, map_parts, struct_type
-from .protobuf_values import (
-    Column,
-    Fault,
-    Flags,
-    duration_column,
-    flags,
-    json_column,
-    timestamp_column,
-)
+from .protobuf_values import Column, Fault, duration_column, json_column, timestamp_column
 from .reasons import Reason
 
 
@@ -113,10 +105,3 @@ def _enum_column(kind: EnumDescriptor) -> Column:
         return named, []
 
     return column
-
-
-def any_within(lists: pa.ListArray, marks: Flags) -> Flags:
-    """Of each of *lists* (or maps) whether one of its elements is marked."""
-    before = np.concatenate([[0], np.cumsum(marks)])
-    offsets = lists.offsets.to_numpy()
-    return np.asarray(before[offsets[1:]] > before[offsets[:-1]], np.bool_)

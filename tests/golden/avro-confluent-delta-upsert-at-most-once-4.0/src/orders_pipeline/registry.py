@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 from .errors import RefusedError
 from .registry_client import ask
-from .settings import RegistrySettings, Topic
+from .registry_settings import RegistrySettings
+from .settings import Topic
 
 Part = Literal["value", "key"]
 SchemaType = Literal["AVRO", "JSON", "PROTOBUF"]

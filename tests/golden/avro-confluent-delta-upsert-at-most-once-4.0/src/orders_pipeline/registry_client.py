@@ -16,7 +16,7 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 from httpx2 import TransportError
 
 from .errors import NoAnswerError, RefusedError, SettingsError
-from .settings import RegistrySettings
+from .registry_settings import RegistrySettings
 
 Answer = TypeVar("Answer")
 

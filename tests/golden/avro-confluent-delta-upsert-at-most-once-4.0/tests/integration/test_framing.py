@@ -7,7 +7,7 @@ import pytest
 from orders_pipeline import streams
 from orders_pipeline.errors import BreakerTripped, NoAnswerError
 from orders_pipeline.pipeline import ingest
-from orders_pipeline.settings import RegistrySettings
+from orders_pipeline.registry_settings import RegistrySettings
 
 from tests.support.gate import open_gate
 from tests.support.pipeline import DDL, MakePipeline, bad, encoded, event

@@ -6,13 +6,12 @@
 """
 
 import os
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -21,24 +20,12 @@ from pydantic_settings import (
 )
 
 from .errors import SettingsError
+from .places import Location, under
+from .sections import Section
+from .table_settings import TableSettings, location_of
 
 DEFAULTS = Path(__file__).with_name("defaults.toml")
 Ratio = Annotated[float, Field(gt=0, le=1)]
-
-
-def _in_store(location: str) -> str:
-    if not re.fullmatch(r"s3a://[a-z0-9][a-z0-9.-]+(/.*)?", location):
-        raise ValueError(f"{location!r} is no place in a bucket, such as s3a://my-bucket/pipeline")
-    return location
-
-
-Location = Annotated[str, AfterValidator(_in_store)]
-
-
-class Section(BaseModel):
-    """A table of the settings file; a name that it does not know is an error, not a surprise."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class KafkaSettings(Section):
@@ -53,16 +40,6 @@ class KafkaSettings(Section):
     """Records in one Spark task, at most, so that one hot Kafka partition is shared by several."""
     consumer_group: str | None = None
     """Where the progress is published for lag tools; the pipeline's name when not set."""
-
-
-class TableSettings(Section):
-    """How the tables are made and kept; ``[topic."<name>"]`` says what one topic does otherwise."""
-
-    location: Location
-    """Where each topic has its table: s3a://my-bucket/prefix."""
-    partition_columns: list[str] = []
-    schema_changes: Literal["add", "refuse"] = "add"
-    """A column that the table lacks: added (nullable), or the start is refused."""
 
 
 class DecodeSettings(Section):
@@ -182,20 +159,16 @@ class Settings(BaseSettings):
             raise SettingsError(
                 f"{name!r} is not a topic of this pipeline. It has: {', '.join(self.topics)}."
             )
+        table = self.tables[name]
         return Topic(
             name=name,
-            location=_under(self.tables[name].location, name),
-            checkpoint=_under(self.checkpoint_location, name),
+            location=location_of(name, table),
+            checkpoint=under(self.checkpoint_location, name),
             schema_path=self.schemas / f"{name}.ddl",
             dead_letters=name + self.dead_letters.topic_suffix,
-            table=self.tables[name],
+            table=table,
             settings=self,
         )
-
-
-def _under(folder: str, name: str) -> str:
-    """A name below a prefix."""
-    return f"{folder.rstrip('/')}/{name}"
 
 
 def load() -> Settings:

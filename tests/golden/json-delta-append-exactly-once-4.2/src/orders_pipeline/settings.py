@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -20,15 +20,12 @@ from pydantic_settings import (
 )
 
 from .errors import SettingsError
+from .places import under
+from .sections import Section
+from .table_settings import TableSettings, location_of
 
 DEFAULTS = Path(__file__).with_name("defaults.toml")
 Ratio = Annotated[float, Field(gt=0, le=1)]
-
-
-class Section(BaseModel):
-    """A table of the settings file; a name that it does not know is an error, not a surprise."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class KafkaSettings(Section):
@@ -43,16 +40,6 @@ class KafkaSettings(Section):
     """Records in one Spark task, at most, so that one hot Kafka partition is shared by several."""
     consumer_group: str | None = None
     """Where the progress is published for lag tools; the pipeline's name when not set."""
-
-
-class TableSettings(Section):
-    """How the tables are made and kept; ``[topic."<name>"]`` says what one topic does otherwise."""
-
-    location: str = "data/tables"
-    """The folder or URI under which each topic has its table."""
-    partition_columns: list[str] = []
-    schema_changes: Literal["add", "refuse"] = "add"
-    """A column that the table lacks: added (nullable), or the start is refused."""
 
 
 class DecodeSettings(Section):
@@ -171,21 +158,16 @@ class Settings(BaseSettings):
             raise SettingsError(
                 f"{name!r} is not a topic of this pipeline. It has: {', '.join(self.topics)}."
             )
+        table = self.tables[name]
         return Topic(
             name=name,
-            location=_under(self.tables[name].location, name),
-            checkpoint=_under(self.checkpoint_location, name),
+            location=location_of(name, table),
+            checkpoint=under(self.checkpoint_location, name),
             schema_path=self.schemas / f"{name}.ddl",
             dead_letters=name + self.dead_letters.topic_suffix,
-            table=self.tables[name],
+            table=table,
             settings=self,
         )
-
-
-def _under(folder: str, name: str) -> str:
-    """A path in a folder or under a URI; Delta takes no relative ones."""
-    root = folder.rstrip("/")
-    return f"{root}/{name}" if "://" in root else str(Path(root, name).resolve())
 
 
 def load() -> Settings:

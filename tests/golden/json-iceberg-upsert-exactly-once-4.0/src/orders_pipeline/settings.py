@@ -6,13 +6,12 @@
 """
 
 import os
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -21,20 +20,12 @@ from pydantic_settings import (
 )
 
 from .errors import SettingsError
+from .places import under
+from .sections import Section
+from .table_settings import TableSettings, check_tables, location_of, name_of, warehouse_of
 
 DEFAULTS = Path(__file__).with_name("defaults.toml")
 Ratio = Annotated[float, Field(gt=0, le=1)]
-SECRET = re.compile(r"(?i)credential|password|secret|token|access.?key")
-SECRETS_ELSEWHERE = (
-    "Take them out, and give them by the environment: PIPELINE_CATALOG_CREDENTIAL or "
-    "PIPELINE_CATALOG_TOKEN for a REST catalog, a store's own variables for a store"
-)
-
-
-class Section(BaseModel):
-    """A table of the settings file; a name that it does not know is an error, not a surprise."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class KafkaSettings(Section):
@@ -49,47 +40,6 @@ class KafkaSettings(Section):
     """Records in one Spark task, at most, so that one hot Kafka partition is shared by several."""
     consumer_group: str | None = None
     """Where the progress is published for lag tools; the pipeline's name when not set."""
-
-
-class TableSettings(Section):
-    """How the tables are made and kept; ``[topic."<name>"]`` says what one topic does otherwise."""
-
-    location: str = "data/tables"
-    """The folder or URI under which the catalog has the tables: its warehouse. What a REST catalog
-    calls its warehouse may be a name."""
-    catalog: Literal["hadoop", "rest", "hive"] = "hadoop"
-    """hadoop: the folder itself, without a service; rest, hive: the service at ``catalog_uri``."""
-    catalog_uri: str | None = None
-    """https://… of a REST catalog, thrift://… of a Hive metastore; without credentials in it."""
-    catalog_properties: dict[str, str] = {}
-    """More of Iceberg's own properties of the catalog, such as io-impl; none of them secret."""
-    namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*$")] = "ingest"
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")] | None = None
-    """The table's name; when not set, the topic's, with _ for each dot and hyphen."""
-    partition_columns: list[str] = []
-    """Columns, and transforms of them: days(occurred_at), bucket(16, id)."""
-    schema_changes: Literal["add", "refuse"] = "add"
-    """A column that the table lacks: added (nullable), or the start is refused."""
-    key_columns: Annotated[list[str], Field(min_length=1)]
-    """The columns that identify a row; required fields of the schema."""
-    key_format: Literal["string", "json"] = "string"
-    """How a record's key gives the key columns; only a delete, which has no value, needs it."""
-    newest_by: str | None = None
-    """A TIMESTAMP column that orders the records of a key; when not set, Kafka's own order does."""
-
-    @model_validator(mode="after")
-    def _check_catalog(self) -> "TableSettings":
-        if (self.catalog == "hadoop") != (self.catalog_uri is None):
-            raise ValueError(
-                'catalog_uri says where the service of catalog = "rest" or "hive" is; "hadoop" has '
-                "none. Set both, or neither"
-            )
-        if "@" in (self.catalog_uri or ""):
-            raise ValueError(f"catalog_uri holds credentials. {SECRETS_ELSEWHERE}")
-        for name in self.catalog_properties:
-            if SECRET.search(name):
-                raise ValueError(f"catalog_properties names {name}. {SECRETS_ELSEWHERE}")
-        return self
 
 
 class DecodeSettings(Section):
@@ -128,15 +78,22 @@ class Topic:
     name: str
     location: str
     """Its table, as a person calls it."""
-    warehouse: str
-    """What the catalog is told of where its tables are."""
-    table_name: str
     checkpoint: str
     schema_path: Path
     dead_letters: str
     """The topic that takes its rejected records."""
     table: TableSettings
     settings: "Settings"
+
+    @property
+    def table_name(self) -> str:
+        """What its table is called in its namespace."""
+        return name_of(self.name, self.table)
+
+    @property
+    def warehouse(self) -> str:
+        """What the catalog is told of where its tables are."""
+        return warehouse_of(self.table)
 
 
 class Settings(BaseSettings):
@@ -193,16 +150,7 @@ class Settings(BaseSettings):
         unknown = sorted(self.topic.keys() - set(self.topics))
         if unknown:
             raise ValueError(f"topic.{unknown[0]} is not one of topics, which are {self.topics}")
-        self.tables  # noqa: B018  # a wrong override is an error now, not when its query starts
-        taken: dict[str, str] = {}
-        for name in self.topics:
-            location = self.topic_settings(name).location.lower()
-            if location in taken:
-                raise ValueError(
-                    f"topics {taken[location]} and {name} have the same table, {location}: give "
-                    f'one a name of its own under [topic."{name}"]'
-                )
-            taken[location] = name
+        check_tables(self.tables)
         return self
 
     @property
@@ -221,29 +169,15 @@ class Settings(BaseSettings):
                 f"{name!r} is not a topic of this pipeline. It has: {', '.join(self.topics)}."
             )
         table = self.tables[name]
-        warehouse = table.location if table.catalog == "rest" else _absolute(table.location)
-        table_name = table.name or re.sub(r"[.-]", "_", name)
         return Topic(
             name=name,
-            location=f"{table.namespace}.{table_name} in {table.catalog_uri or warehouse}",
-            warehouse=warehouse,
-            table_name=table_name,
-            checkpoint=_under(self.checkpoint_location, name),
+            location=location_of(name, table),
+            checkpoint=under(self.checkpoint_location, name),
             schema_path=self.schemas / f"{name}.ddl",
             dead_letters=name + self.dead_letters.topic_suffix,
-            table=self.tables[name],
+            table=table,
             settings=self,
         )
-
-
-def _under(folder: str, name: str) -> str:
-    """A path in a folder or under a URI; whatever the working directory becomes."""
-    root = folder.rstrip("/")
-    return f"{root}/{name}" if "://" in root else str(Path(root, name).resolve())
-
-
-def _absolute(folder: str) -> str:
-    return folder if "://" in folder else str(Path(folder).resolve())
 
 
 def load() -> Settings:

@@ -13,10 +13,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from . import kafka, table
+from . import kafka, losses, table
 from .batch import command_to_go_on
 from .checkpoint import Checkpoint
 from .errors import RefusedError
+from .losses import Present, look
 from .settings import Topic
 
 FILE = "binding.json"
@@ -33,20 +34,7 @@ class Binding:
     starting_offsets: str = "earliest"
     """Where the checkpoint begins: fixed when it is bound, since topics share the setting."""
     generation: int = 0
-    """Raised by each ``--rebind`` to another state of the table."""
-
-
-@dataclass(frozen=True)
-class _Present:
-    """What a binding is compared with."""
-
-    topic_id: str
-    table_id: str | None
-    labels: list[dict[str, Any]]
-    """Of the newest batch of each pipeline in the table, the newest first."""
-    checkpoint_id: str | None
-    planned: int | None
-    """The newest batch that the checkpoint has planned."""
+    """Raised by each ``--rebind`` to another state of the topic."""
 
 
 def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -> Binding:
@@ -59,7 +47,7 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
     """
     checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)
     found = _read(checkpoint)
-    present = _look(spark, topic, checkpoint)
+    present = look(spark, topic, checkpoint)
     problem = _problem(found, topic, present)
     if problem and not rebind:
         raise RefusedError(problem)
@@ -73,9 +61,9 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
         starting_offsets=topic.settings.kafka.starting_offsets,
     )
     if found:
-        # A batch that the checkpoint has lost is written again: under another
-        # identity, beside what the table has of it.
-        has_lost = present.table_id != found.table_id or _ahead(found, present)
+        # A batch that was lost is written again: under another identity, beside what the topic
+        # has of it.
+        has_lost = present.table_id != found.table_id or _lost(found, topic, present)
         begins_again = rebind and present.planned is None
         now = replace(
             now,
@@ -102,17 +90,7 @@ def check(spark: SparkSession, topic: Topic, bound: Binding) -> None:
 def find_problem(spark: SparkSession, topic: Topic) -> str | None:
     """What no longer belongs together, and what to do; None if all does. Writes nothing."""
     checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)
-    return _problem(_read(checkpoint), topic, _look(spark, topic, checkpoint))
-
-
-def _look(spark: SparkSession, topic: Topic, checkpoint: Checkpoint) -> _Present:
-    return _Present(
-        topic_id=kafka.topic_id(topic.settings, topic.name),
-        table_id=table.identity(spark, topic),
-        labels=table.newest_labels(spark, topic),
-        checkpoint_id=checkpoint.identity(),
-        planned=checkpoint.planned(),
-    )
+    return _problem(_read(checkpoint), topic, look(spark, topic, checkpoint))
 
 
 def _read(checkpoint: Checkpoint) -> Binding | None:
@@ -120,7 +98,18 @@ def _read(checkpoint: Checkpoint) -> Binding | None:
     return Binding(**json.loads(text)) if text else None
 
 
-def _problem_of_new(topic: Topic, present: _Present) -> str | None:
+def _problem(found: Binding | None, topic: Topic, present: Present) -> str | None:
+    """What no longer fits together; None if all does."""
+    if found is None:
+        return _problem_of_new(topic, present)
+    return (
+        _replaced(found, topic, present.topic_id, present.table_id)
+        or _lost(found, topic, present)
+        or _changed(found, topic)
+    )
+
+
+def _problem_of_new(topic: Topic, present: Present) -> str | None:
     """Why a checkpoint without a binding cannot be bound; None if it can."""
     if present.planned is not None:
         return (
@@ -128,7 +117,7 @@ def _problem_of_new(topic: Topic, present: _Present) -> str | None:
             f"no {FILE}. Nothing was written. Name another checkpoint_location, or accept it with: "
             f"run --rebind {topic.name}"
         )
-    label = present.labels[0] if present.labels else None
+    label = losses.newest_label(present)
     if label is None:
         return None
     return (
@@ -140,33 +129,8 @@ def _problem_of_new(topic: Topic, present: _Present) -> str | None:
     )
 
 
-def _problem(found: Binding | None, topic: Topic, present: _Present) -> str | None:
-    """What no longer fits together; None if all does."""
-    if found is None:
-        return _problem_of_new(topic, present)
-    replaced = _replaced(found, topic, present.topic_id, present.table_id)
-    if replaced:
-        return replaced
-    ahead = _ahead(found, present)
-    if ahead is not None:
-        return (
-            f"The checkpoint {topic.checkpoint} was set back: the topic {topic.location} has batch "
-            f"{ahead['batch']} of it, up to the offsets {ahead['ends']}, which it has not planned, "
-            "so some of it was lost. Nothing was written. Remove that folder and go on where the "
-            f"rows end: {command_to_go_on(topic.name, ahead['ends'])}"
-        )
-    if _table_settings(topic) != found.table_settings:
-        return (
-            f"The table settings of {topic.name} were {found.table_settings} when "
-            f"{topic.checkpoint} was made and are {_table_settings(topic)} now. Nothing was "
-            "written. Put them back; or give the topic a new output and checkpoint; or accept it "
-            f"with: run --rebind {topic.name}"
-        )
-    return None
-
-
 def _replaced(found: Binding, topic: Topic, topic_id: str, table_id: str | None) -> str | None:
-    """Why the topic or the table is no longer the one that was bound; None if both are."""
+    """Why the topic or the output is no longer the one that was bound; None if both are."""
     if topic_id != found.topic_id:
         return (
             f"The topic {topic.name} was recreated (its id was {found.topic_id}, now {topic_id}), "
@@ -185,20 +149,21 @@ def _replaced(found: Binding, topic: Topic, topic_id: str, table_id: str | None)
     return None
 
 
-def _ahead(found: Binding, present: _Present) -> dict[str, Any] | None:
-    """The label of a batch that the table has and the checkpoint never planned; None if none is."""
-    newest = _newest_label(found, present)
-    planned = -1 if present.planned is None else present.planned
-    if newest is None or newest["batch"] <= planned:
+def _lost(found: Binding, topic: Topic, present: Present) -> str | None:
+    """Which batches the topic or the checkpoint has lost since; None if neither has."""
+    return losses.of_checkpoint(topic, present, present.pipeline(found.generation))
+
+
+def _changed(found: Binding, topic: Topic) -> str | None:
+    """Why the table's settings do not go with the rows that are there; None if they do."""
+    now = _table_settings(topic)
+    if now == found.table_settings:
         return None
-    return newest
-
-
-def _newest_label(found: Binding, present: _Present) -> dict[str, Any] | None:
-    """The label of the newest batch in the table that this checkpoint has written."""
-    pipeline = f"{present.checkpoint_id}.{found.generation}"
-    labels = present.labels
-    return next((label for label in labels if label["pipeline"] == pipeline), None)
+    return (
+        f"The table settings of {topic.name} were {found.table_settings} when {topic.checkpoint} "
+        f"was made and are {now} now. Nothing was written. Put them back; or give the topic a new "
+        f"output and checkpoint; or accept it with: run --rebind {topic.name}"
+    )
 
 
 def _table_settings(topic: Topic) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -20,15 +20,12 @@ from pydantic_settings import (
 )
 
 from .errors import SettingsError
+from .places import under
+from .sections import Section
+from .table_settings import TableSettings, check_tables, location_of
 
 DEFAULTS = Path(__file__).with_name("defaults.toml")
 Ratio = Annotated[float, Field(gt=0, le=1)]
-
-
-class Section(BaseModel):
-    """A table of the settings file; a name that it does not know is an error, not a surprise."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class KafkaSettings(Section):
@@ -43,21 +40,6 @@ class KafkaSettings(Section):
     """Records in one Spark task, at most, so that one hot Kafka partition is shared by several."""
     consumer_group: str | None = None
     """Where the progress is published for lag tools; the pipeline's name when not set."""
-
-
-class TableSettings(Section):
-    """How the tables are made and kept; ``[topic."<name>"]`` says what one topic does otherwise."""
-
-    topic_suffix: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]+$")] = ".out"
-    """The rows of a topic go to the topic of its name with this at its end …"""
-    topic_name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")] | None = None
-    """… or to this one."""
-    topic_column: str | None = None
-    """A STRING column that names another topic for a row; where it is null, the row goes there."""
-    key_columns: list[str] = []
-    """The columns that make the records' keys: one as text, several as a JSON object."""
-    missing: Literal["create", "refuse"] = "create"
-    """An output topic that does not exist: made when a run starts, or the start is refused."""
 
 
 class DecodeSettings(Section):
@@ -158,13 +140,7 @@ class Settings(BaseSettings):
         unknown = sorted(self.topic.keys() - set(self.topics))
         if unknown:
             raise ValueError(f"topic.{unknown[0]} is not one of topics, which are {self.topics}")
-        self.tables  # noqa: B018  # a wrong override is an error now, not when its query starts
-        for name, table in self.tables.items():
-            if (output := _output(name, table)) in self.own_topics:
-                raise ValueError(
-                    f"the rows of {name} would go to {output}, which this pipeline reads or has "
-                    f'its dead letters in: set topic."{name}".topic_name'
-                )
+        check_tables(self.tables, self.own_topics)
         return self
 
     @property
@@ -187,25 +163,16 @@ class Settings(BaseSettings):
             raise SettingsError(
                 f"{name!r} is not a topic of this pipeline. It has: {', '.join(self.topics)}."
             )
+        table = self.tables[name]
         return Topic(
             name=name,
-            location=_output(name, self.tables[name]),
-            checkpoint=_under(self.checkpoint_location, name),
+            location=location_of(name, table),
+            checkpoint=under(self.checkpoint_location, name),
             schema_path=self.schemas / f"{name}.ddl",
             dead_letters=name + self.dead_letters.topic_suffix,
-            table=self.tables[name],
+            table=table,
             settings=self,
         )
-
-
-def _output(topic: str, table: TableSettings) -> str:
-    return table.topic_name or topic + table.topic_suffix
-
-
-def _under(folder: str, name: str) -> str:
-    """A path in a folder or under a URI; Delta takes no relative ones."""
-    root = folder.rstrip("/")
-    return f"{root}/{name}" if "://" in root else str(Path(root, name).resolve())
 
 
 def load() -> Settings:

@@ -23,7 +23,7 @@ class Folder:
         try:
             stream = self._files.open(self._path(name))
         except Py4JJavaError as error:
-            if "FileNotFoundException" in _kind(error):
+            if _is_missing(error):
                 return None
             raise
         try:
@@ -53,13 +53,18 @@ class Folder:
         try:
             found = self._files.listStatus(self._path(name))
         except Py4JJavaError as error:
-            if "FileNotFoundException" in _kind(error):
+            if _is_missing(error):
                 return []
             raise
         return [str(status.getPath().getName()) for status in found]
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self.location}/{name}")
+
+
+def _is_missing(error: Py4JJavaError) -> bool:
+    """Whether a file or a folder is not there."""
+    return "FileNotFoundException" in _kind(error)
 
 
 def _kind(error: Py4JJavaError) -> str:

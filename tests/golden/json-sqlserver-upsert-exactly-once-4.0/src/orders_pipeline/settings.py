@@ -6,13 +6,12 @@
 """
 
 import os
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -20,16 +19,14 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from .database_settings import DatabaseSettings
 from .errors import SettingsError
+from .places import under
+from .sections import Section
+from .table_settings import TableSettings, check_tables, location_of, name_of
 
 DEFAULTS = Path(__file__).with_name("defaults.toml")
 Ratio = Annotated[float, Field(gt=0, le=1)]
-
-
-class Section(BaseModel):
-    """A table of the settings file; a name that it does not know is an error, not a surprise."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class KafkaSettings(Section):
@@ -44,53 +41,6 @@ class KafkaSettings(Section):
     """Records in one Spark task, at most, so that one hot Kafka partition is shared by several."""
     consumer_group: str | None = None
     """Where the progress is published for lag tools; the pipeline's name when not set."""
-
-
-class DatabaseSettings(Section):
-    """The SQL Server database; PIPELINE_DATABASE_PASSWORD of the environment holds the password."""
-
-    host: str = "localhost"
-    port: Annotated[int, Field(gt=0, le=65535)] = 1433
-    name: str = "ingest"
-    user: str = "ingest"
-    encrypt: Literal["true", "strict", "false"] = "true"
-    """true: TLS; strict: TLS before anything else, as TDS 8.0 has it; false: in the clear."""
-    trust_server_certificate: bool = False
-    """Whether any certificate will do; if not, Java's authorities, or those of the trustStore among
-    ``properties``, must have signed it for that host."""
-    properties: dict[str, str] = {}
-    """Others of the JDBC driver's properties, such as trustStore or multiSubnetFailover."""
-    max_connections: Annotated[int, Field(gt=0)] = 8
-    """Connections that a batch's tasks open at once, at most; the driver has one beside them."""
-    connect_timeout_s: Annotated[int, Field(gt=1)] = 10
-    url: str | None = None
-    """A whole JDBC URL instead of host, port, name, TLS and properties; the tests set it."""
-    driver: str = "com.microsoft.sqlserver.jdbc.SQLServerDriver"
-    """The class of the JDBC driver; the tests set it."""
-
-    @model_validator(mode="after")
-    def _check_no_secret(self) -> "DatabaseSettings":
-        given = [*self.properties, *re.findall(r"(\w+)\s*=", self.url or "")]
-        if any(re.search("password|secret|token", name, re.IGNORECASE) for name in given):
-            raise ValueError("a secret is among the properties: PIPELINE_DATABASE_PASSWORD has it")
-        return self
-
-
-class TableSettings(Section):
-    """How the tables are made and kept; ``[topic."<name>"]`` says what one topic does otherwise."""
-
-    schema_name: Annotated[str, Field(min_length=1)] = "dbo"
-    """The database's schema that has the tables, which must be there."""
-    table_name: Annotated[str, Field(min_length=1, max_length=128)] | None = None
-    """For one topic; when not set, its own name, in lower case, with _ for what is no letter."""
-    schema_changes: Literal["add", "refuse"] = "add"
-    """A column that the table lacks: added (nullable), or the start is refused."""
-    key_columns: Annotated[list[str], Field(min_length=1)]
-    """The columns that identify a row; required fields of the schema."""
-    key_format: Literal["string", "json"] = "string"
-    """How a record's key gives the key columns; only a delete, which has no value, needs it."""
-    newest_by: str | None = None
-    """A TIMESTAMP column that orders the records of a key; when not set, Kafka's own order does."""
 
 
 class DecodeSettings(Section):
@@ -128,14 +78,18 @@ class Topic:
 
     name: str
     location: str
-    """The table's schema and name, for people."""
-    table_name: str
+    """Its table, as a person calls it."""
     checkpoint: str
     schema_path: Path
     dead_letters: str
     """The topic that takes its rejected records."""
     table: TableSettings
     settings: "Settings"
+
+    @property
+    def table_name(self) -> str:
+        """What its table is called in its schema."""
+        return name_of(self.name, self.table)
 
 
 class Settings(BaseSettings):
@@ -193,14 +147,7 @@ class Settings(BaseSettings):
         unknown = sorted(self.topic.keys() - set(self.topics))
         if unknown:
             raise ValueError(f"topic.{unknown[0]} is not one of topics, which are {self.topics}")
-        self.tables  # noqa: B018  # a wrong override is an error now, not when its query starts
-        names = [_table_name(name, table) for name, table in self.tables.items()]
-        for name, table_name in zip(self.topics, names, strict=True):
-            if len(table_name) > 128 or names.count(table_name) > 1:
-                raise ValueError(
-                    f"the table of {name} cannot be called {table_name}: another is, or it is too "
-                    f'long. Set topic."{name}".table_name'
-                )
+        check_tables(self.tables)
         return self
 
     @property
@@ -218,27 +165,16 @@ class Settings(BaseSettings):
             raise SettingsError(
                 f"{name!r} is not a topic of this pipeline. It has: {', '.join(self.topics)}."
             )
-        table_name = _table_name(name, self.tables[name])
+        table = self.tables[name]
         return Topic(
             name=name,
-            location=f"{self.tables[name].schema_name}.{table_name}",
-            table_name=table_name,
-            checkpoint=_under(self.checkpoint_location, name),
+            location=location_of(name, table),
+            checkpoint=under(self.checkpoint_location, name),
             schema_path=self.schemas / f"{name}.ddl",
             dead_letters=name + self.dead_letters.topic_suffix,
-            table=self.tables[name],
+            table=table,
             settings=self,
         )
-
-
-def _table_name(topic: str, table: TableSettings) -> str:
-    return table.table_name or re.sub(r"[^a-z0-9]", "_", topic.lower())
-
-
-def _under(folder: str, name: str) -> str:
-    """A path in a folder or under a URI; Delta takes no relative ones."""
-    root = folder.rstrip("/")
-    return f"{root}/{name}" if "://" in root else str(Path(root, name).resolve())
 
 
 def load() -> Settings:

@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from .protobuf_columns import any_within
+from .flags import Flags, any_within, flags
 from .protobuf_plain import by_number, choices
 from .protobuf_types import JSON, map_parts
-from .protobuf_values import Flags, flags
 
 Doubt = Callable[[pa.Array], Flags]
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf.descriptor import Descriptor
 
+from .flags import Flags, flags
 from .protobuf_doubts import record_doubt
 from .protobuf_judge import Rejection, make_judge
 from .protobuf_ptars import Ptars
-from .protobuf_values import Flags, flags
 
 Positions = npt.NDArray[np.int64]
 Read = tuple[pa.StructArray, dict[int, Rejection]]

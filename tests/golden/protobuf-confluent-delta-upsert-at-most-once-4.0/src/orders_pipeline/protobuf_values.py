@@ -9,9 +9,9 @@ import pyarrow as pa
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError, Message
 
+from .flags import Flags, flags
 from .reasons import Reason
 
-Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
 
 
@@ -81,8 +81,3 @@ def json_column(
         Fault(broken, Reason.UNDECODABLE, f"Not a Struct, Value or ListValue - at `{path}`"),
         Fault(unwritable, Reason.OUT_OF_RANGE, f"Number that JSON has not - at `{path}`"),
     ]
-
-
-def flags(array: pa.BooleanArray) -> Flags:
-    """*array*, which has no null, in numpy."""
-    return np.asarray(array.to_numpy(zero_copy_only=False), np.bool_)

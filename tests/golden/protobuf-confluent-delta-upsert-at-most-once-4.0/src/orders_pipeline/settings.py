@@ -10,16 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -28,15 +20,13 @@ from pydantic_settings import (
 )
 
 from .errors import SettingsError
+from .places import under
+from .registry_settings import RegistrySettings
+from .sections import Section
+from .table_settings import TableSettings, location_of
 
 DEFAULTS = Path(__file__).with_name("defaults.toml")
 Ratio = Annotated[float, Field(gt=0, le=1)]
-
-
-class Section(BaseModel):
-    """A table of the settings file; a name that it does not know is an error, not a surprise."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class KafkaSettings(Section):
@@ -53,75 +43,11 @@ class KafkaSettings(Section):
     """Where the progress is published for lag tools; the pipeline's name when not set."""
 
 
-class RegistrySettings(Section):
-    """The schema registry; what it is told in secret comes by the variables that ``auth`` names."""
-
-    url: str = "http://localhost:8081"
-    """Where its Confluent-compatible API is, without credentials in it."""
-    auth: Literal["none", "basic", "bearer"] = "none"
-    """basic: with PIPELINE_REGISTRY_USER and PIPELINE_REGISTRY_PASSWORD of the environment;
-    bearer: with PIPELINE_REGISTRY_TOKEN."""
-    subject: Annotated[str, Field(min_length=1)] = "{topic}-{part}"
-    """Under which name a topic's schemas are registered: {topic} stands for its own, {part} for
-    value or key."""
-    ca_file: Path | None = None
-    """The authority that signed the registry's certificate, in PEM; when not set, the file of
-    SSL_CERT_FILE, else the list that certifi carries."""
-    certificate_file: Path | None = None
-    """The certificate to show to the registry, in PEM, where it asks for one (mutual TLS)."""
-    key_file: Path | None = None
-    """That certificate's key, if it is not in the same file; PIPELINE_REGISTRY_KEY_PASSWORD opens
-    an encrypted one."""
-    timeout_s: Annotated[float, Field(gt=0)] = 30
-    """How long to ask again while the registry does not answer, before the query stops."""
-    new_fields: Literal["ignore", "add"] = "ignore"
-    """Fields of a new version that ``schemas/`` has not: not read, or taken up while running: the
-    table gets a nullable column. Only those of the record itself, not of one within it."""
-
-    @field_validator("url")
-    @classmethod
-    def _check_url(cls, url: str) -> str:
-        # A password may hold any character, so that no part of such a URL is where it should be.
-        if "@" in url:
-            raise ValueError(
-                "holds credentials. Take them out, set auth to basic, and give them by "
-                "PIPELINE_REGISTRY_USER and PIPELINE_REGISTRY_PASSWORD"
-            )
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-            raise ValueError("is not a URL such as https://registry.example.com:8081")
-        return url
-
-    @model_validator(mode="after")
-    def _check_files(self) -> "RegistrySettings":
-        if self.key_file and not self.certificate_file:
-            raise ValueError("key_file is set and certificate_file is not: set both, or none")
-        return self
-
-
-class TableSettings(Section):
-    """How the tables are made and kept; ``[topic."<name>"]`` says what one topic does otherwise."""
-
-    location: str = "data/tables"
-    """The folder or URI under which each topic has its table."""
-    partition_columns: list[str] = []
-    schema_changes: Literal["add", "refuse"] = "add"
-    """A column that the table lacks: added (nullable), or the start is refused."""
-    key_columns: Annotated[list[str], Field(min_length=1)]
-    """The columns that identify a row; required fields of the schema."""
-    key_format: Literal["string", "json", "protobuf"] = "string"
-    """How a record's key gives the key columns; only a delete, which has no value, needs it."""
-    key_framed: bool = True
-    """Whether such a key begins with the id of its schema, as values do; a string never does."""
-    newest_by: str | None = None
-    """A TIMESTAMP column that orders the records of a key; when not set, Kafka's own order does."""
-
-
 class DecodeSettings(Section):
     """How strictly values are read."""
 
     unknown_fields: Literal["ignore", "reject"] = "ignore"
-    messages: dict[str, str] = {}
+    messages: dict[str, str] = Field(default_factory=dict)
     """For a topic by its name: which message of its .proto the records are, if not the first."""
 
 
@@ -218,10 +144,18 @@ class Settings(BaseSettings):
         unknown = sorted(self.topic.keys() - set(self.topics))
         if unknown:
             raise ValueError(f"topic.{unknown[0]} is not one of topics, which are {self.topics}")
+        self.tables  # noqa: B018  # a wrong override is an error now, not when its query starts
+        return self
+
+    @model_validator(mode="after")
+    def _check_messages(self) -> "Settings":
         unread = sorted(self.decode.messages.keys() - set(self.topics))
         if unread:
             raise ValueError(f"decode.messages names {unread[0]}; topics are {self.topics}")
-        self.tables  # noqa: B018  # a wrong override is an error now, not when its query starts
+        return self
+
+    @model_validator(mode="after")
+    def _check_new_fields(self) -> "Settings":
         if self.registry.new_fields == "add":
             for name, table in self.tables.items():
                 if table.schema_changes == "refuse":
@@ -246,21 +180,16 @@ class Settings(BaseSettings):
             raise SettingsError(
                 f"{name!r} is not a topic of this pipeline. It has: {', '.join(self.topics)}."
             )
+        table = self.tables[name]
         return Topic(
             name=name,
-            location=_under(self.tables[name].location, name),
-            checkpoint=_under(self.checkpoint_location, name),
+            location=location_of(name, table),
+            checkpoint=under(self.checkpoint_location, name),
             schema_path=self.schemas / f"{name}.proto",
             dead_letters=name + self.dead_letters.topic_suffix,
-            table=self.tables[name],
+            table=table,
             settings=self,
         )
-
-
-def _under(folder: str, name: str) -> str:
-    """A path in a folder or under a URI; Delta takes no relative ones."""
-    root = folder.rstrip("/")
-    return f"{root}/{name}" if "://" in root else str(Path(root, name).resolve())
 
 
 def load() -> Settings:

@@ -8,7 +8,7 @@ from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegis
 from orders_pipeline import streams
 from orders_pipeline.errors import BreakerTripped, NoAnswerError
 from orders_pipeline.pipeline import ingest
-from orders_pipeline.settings import RegistrySettings
+from orders_pipeline.registry_settings import RegistrySettings
 
 from tests.support.gate import open_gate
 from tests.support.pipeline import MakePipeline, bad, encoded, event

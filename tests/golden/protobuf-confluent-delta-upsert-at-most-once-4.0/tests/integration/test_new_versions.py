@@ -12,7 +12,8 @@ from prometheus_client import REGISTRY
 from orders_pipeline import binding, compatibility, doctor, new_fields, streams
 from orders_pipeline.errors import RefusedError
 from orders_pipeline.pipeline import ingest
-from orders_pipeline.settings import KafkaSettings, RegistrySettings, Topic
+from orders_pipeline.registry_settings import RegistrySettings
+from orders_pipeline.settings import KafkaSettings, Topic
 
 from tests.support.pipeline import DDL, MakePipeline, Pipeline, event
 from tests.support.records import encode, schema_text
