@@ -1,9 +1,9 @@
 """Every variant as its user has it: its own tests, against a real broker; its image, once.
 
 A variant's own tests (``template/tests``) send good, bad, duplicate, late and null records, crash
-in each gap between the effects of a batch, and count what its guarantee says: those run in every
-variant, one after another in a JVM that they share. The rest, of modules that variants have in
-common, run in one of them, and those of a format in one of that format. A sink that the newest
+in each gap between the effects of a batch, and count what its guarantee says: the crashes run in
+every variant, one after another in a JVM that they share. The rest, of modules that variants have
+in common, run in one of them, and those of a format in one of that format. A sink that the newest
 Spark has not is run on the newest that has it, in an environment that its variants share. The
 default variant is run on every other Spark, by ``make test``, as its user does.
 """
@@ -35,20 +35,12 @@ RUN_HERE = [
 ]
 DEFAULT_SINK = choices("sink")[0]
 QUESTIONS = ("value_format", "schema_registry", "sink", "write_mode", "delivery_guarantee")
-VARIANTS = os.environ.get("VARIANTS", "covering")
-"""``all``, or as many as CI has the time for: see ``is_run``."""
 WHOLE = [
     ("json", "none", "delta", "upsert", "exactly-once"),
     ("json", "none", "parquet", "append", "exactly-once"),
     ("json", "none", "postgres", "upsert", "exactly-once"),
 ]
 """All of their tests run; as do those of the default answers, for another Spark."""
-if VARIANTS == "all":
-    WHOLE += [
-        ("json", "none", "iceberg", "upsert", "exactly-once"),
-        ("json", "none", "kafka", "append", "exactly-once"),
-        ("json", "none", "sqlserver", "upsert", "exactly-once"),
-    ]
 DEEP = {
     ("avro", "confluent", "delta", "upsert", "at-least-once"),
     ("protobuf", "confluent", "delta", "append", "at-most-once"),
@@ -61,13 +53,14 @@ OF_THE_SINK = {
     "sqlserver": "test_database or test_sql_server",
 }
 """What others may do to its tables; run with JSON, exactly-once, of the write modes in one."""
-CRASHES = "gap"
+CRASHES = "any_gap"
 """The story with a crash in each gap: good, bad, mixed and wrongly framed records, and deletes."""
 ONCE = (
     f"{CRASHES} or good_records or wrong_headers or framed_values or unit or framing or repeat "
     "or new_field_becomes or written_batch_is_skipped"
 )
 """What a decoder passes once, and the control that shows that the crashes can repeat rows."""
+DELETES = "null_value or delete_names"
 DECODING = (
     f"{ONCE} or registry or new_versions or framed_keys or newest or breaker or backfill "
     "or named_alike or changed_type or 10_mb or is_truncated"
@@ -82,13 +75,6 @@ IN_BUCKETS: dict[tuple[str, ...], str] = {
     ("azure", "delta", "append", "exactly-once"): f"{CRASHES} or object_store",
 }
 """What is run, with bare JSON, where the checkpoint is in a bucket, and a table of files too."""
-if VARIANTS == "all":
-    IN_BUCKETS |= {
-        ("s3", "iceberg", "append", "exactly-once"): f"{CRASHES} or object_store or test_binding",
-        ("s3", "kafka", "append", "at-most-once"): f"{CRASHES} or object_store",
-        ("gcs", "parquet", "append", "at-least-once"): f"{CRASHES} or object_store or test_folders",
-        ("azure", "kafka", "append", "at-most-once"): f"{CRASHES} or object_store",
-    }
 WITH_A_SCHEMA = [
     {**answers, "output_format": output_format}
     for answers in RUN_HERE
@@ -114,42 +100,18 @@ def chosen(answers: dict[str, Any]) -> str:
         return CRASHES
     if answers in WITH_A_SCHEMA:
         return f"{CRASHES} or (test_output and not faults)"
-    if answers["sink"] != DEFAULT_SINK:
-        decoder = (answers["value_format"], answers["schema_registry"])
-        once = VARIANTS == "all" or answers["write_mode"] == "upsert" or answers["sink"] == "kafka"
-        if decoder == BARE_JSON and answers["sink"] in OF_THE_SINK and once:
-            return f"{CRASHES} or repeat or test_binding or {OF_THE_SINK[answers['sink']]}"
-        return f"{CRASHES} or repeat"
-    return ONCE if answers["write_mode"] == "append" else f"{CRASHES} or null_value or delete_names"
-
-
-def is_run(answers: dict[str, Any]) -> bool:
-    """True for a variant that CI runs; ``make matrix`` runs all of them.
-
-    Of every sink, write mode and guarantee bare JSON or another decoder, in turn; under
-    exactly-once both, and with the default sink every decoder.
-    """
-    of_default = answers["sink"] == DEFAULT_SINK
-    exactly_once = answers["delivery_guarantee"] == "exactly-once"
-    if VARIANTS == "all" or (of_default and exactly_once):
-        return True
-    if decoder_and_guarantee(answers) in DEEP:
-        return True
-    decoder = (answers["value_format"], answers["schema_registry"])
-    others = sorted({(a["value_format"], a["schema_registry"]) for a in RUN_HERE} - {BARE_JSON})
-    wanted = (answers["sink"], answers["write_mode"], answers["delivery_guarantee"])
-    turn = sorted({(a["sink"], a["write_mode"], a["delivery_guarantee"]) for a in RUN_HERE}).index(
-        wanted
-    )
-    in_turn = others[turn % len(others)]
-    if exactly_once or of_default:
-        return decoder in (BARE_JSON, in_turn)
-    return decoder == (in_turn if turn % 2 else BARE_JSON)
+    if answers["sink"] == DEFAULT_SINK:
+        return ONCE if answers["write_mode"] == "append" else f"{CRASHES} or {DELETES}"
+    if (answers["value_format"], answers["schema_registry"]) != BARE_JSON:
+        return CRASHES
+    controls = f"{CRASHES} or repeat or test_binding"
+    one_mode = answers["write_mode"] == "upsert" or answers["sink"] == "kafka"
+    return f"{controls} or {OF_THE_SINK[answers['sink']]}" if one_mode else controls
 
 
 BY_JARS = sorted(
     [
-        *(a for a in RUN_HERE if decoder_and_guarantee(a) not in WHOLE and is_run(a)),
+        *(answers for answers in RUN_HERE if decoder_and_guarantee(answers) not in WHOLE),
         *WITH_A_SCHEMA,
     ],
     key=lambda answers: (
