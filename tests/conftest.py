@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declares the markers."""
-    config.addinivalue_line("markers", "spread: shares nothing, so that any process may run it")
+    config.addinivalue_line("markers", "spread: any process may run it")
     config.addinivalue_line("markers", "long: takes minutes, so it begins early")
 
 

@@ -5,9 +5,11 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import tomllib
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +46,26 @@ by_code = pytest.mark.parametrize(
 )
 
 
+pytestmark = pytest.mark.spread
+
+
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("variants")
+    """Where all processes of this run have the variants."""
+    own = tmp_path_factory.getbasetemp()
+    shared = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "variants"
+    shared.mkdir(exist_ok=True)
+    return shared
 
 
 def rendered(folder: Path, answers: Answers) -> Path:
     """The variant's tree; made once."""
     dest = folder / name_of(answers)
-    return dest if dest.exists() else render(dest, **answers)
+    if not dest.exists():
+        draft = render(Path(tempfile.mkdtemp(dir=folder)), **answers)
+        with suppress(OSError):  # another process was quicker
+            draft.rename(dest)
+    return dest
 
 
 def files(tree: Path) -> Iterator[Path]:
@@ -189,10 +202,12 @@ def test_whatever_the_name_the_code_stays_linted_and_formatted(tmp_path: Path, n
 
 
 @by_code
-def test_a_variant_passes_the_type_checker(folder: Path, answers: Answers) -> None:
+def test_a_variant_passes_the_type_checker(
+    folder: Path, answers: Answers, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     tree = rendered(folder, answers)
-    # One cache for all: PySpark's types are read once.
-    checked(tree, "mypy", "--cache-dir", str(folder / ".mypy_cache"))
+    # One cache for all of a process: PySpark's types are read once.
+    checked(tree, "mypy", "--cache-dir", str(tmp_path_factory.getbasetemp() / ".mypy_cache"))
 
 
 @by_code
