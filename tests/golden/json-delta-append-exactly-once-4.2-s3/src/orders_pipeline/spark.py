@@ -7,6 +7,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from .errors import SettingsError
+from .store import store_options
 
 JARS = "jars"
 """The folder that ``make jars`` fills; ``PIPELINE_JARS`` names another."""
@@ -45,10 +46,8 @@ def start_session(name: str, master: str = "local[*]", show_progress: bool = Fal
     # PySpark counts as a shell, which shows it unless told not to.
     on_terminal = show_progress and sys.stderr.isatty()
     builder = builder.config("spark.ui.showConsoleProgress", str(on_terminal).lower())
-    for key, value in OPTIONS.items():
+    for key, value in (OPTIONS | store_options()).items():
         builder = builder.config(key, value)
-    if os.environ.get("AWS_ENDPOINT_URL_S3"):  # not Amazon's: no host has a bucket's name
-        builder = builder.config("spark.hadoop.fs.s3a.path.style.access", "true")
     spark = builder.config("spark.jars", ",".join(jar_paths())).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     cores = str(spark.sparkContext.defaultParallelism)
@@ -64,12 +63,6 @@ OPTIONS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.scheduler.mode": "FAIR",
-    # The AWS SDK's own chain: the environment, a profile, the role of the pod or the machine.
-    "spark.hadoop.fs.s3a.aws.credentials.provider": (
-        "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
-    ),
-    # The other kind logs the whole stack of each read that met a file which was just written anew.
-    "spark.hadoop.fs.s3a.input.stream.type": "classic",
     # VACUUM starts as many tasks, and the default is 10,000.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
 }
