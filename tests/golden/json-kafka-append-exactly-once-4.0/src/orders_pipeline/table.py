@@ -75,6 +75,7 @@ def read(spark: SparkSession, topic: Topic, topics: Iterable[str] = ()) -> DataF
         spark.read.format("kafka")
         .options(**kafka.spark_options(topic.settings))
         .option("kafka.isolation.level", "read_committed")
+        .option("kafka.fetch.max.wait.ms", "10")  # see source.py
         .option("includeHeaders", "true")
         .option("subscribe", ",".join(there))
         .load()

@@ -67,7 +67,9 @@ def produce(bootstrap_servers: str, topic: str, records: Iterable[tuple[Any, ...
 
     settings: dict[str, Any] = {
         "bootstrap.servers": bootstrap_servers,
-        "enable.idempotence": True,
+        # In order. An idempotent producer would be too, but waits half a second for its id.
+        "acks": "all",
+        "max.in.flight": 1,
         "partitioner": "murmur2_random",
         "linger.ms": 20,
         "log_level": 3,
@@ -111,7 +113,7 @@ def read_topic(
         consumer.assign([TopicPartition(topic, partition, 0) for partition in unread])
         deadline = time.monotonic() + timeout_s
         while unread and time.monotonic() < deadline:
-            for message in consumer.consume(10_000, timeout=0.2):
+            for message in consumer.consume(10_000, timeout=0.05):
                 error = message.error()
                 if error is None:
                     records.append(_record(message))

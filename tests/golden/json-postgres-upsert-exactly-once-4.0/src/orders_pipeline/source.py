@@ -14,6 +14,9 @@ EARLIEST = -2
 FETCH = {
     # The default, 500 records a poll, makes reading a third slower.
     "kafka.max.poll.records": "10000",
+    # By default a fetch that finds nothing waits half a second for more. Spark asks for a
+    # partition's end on the connection of such a fetch, so a task at the end would wait as long.
+    "kafka.fetch.max.wait.ms": "10",
     # Records of a transaction that was rolled back were never sent.
     "kafka.isolation.level": "read_committed",
     "includeHeaders": "true",

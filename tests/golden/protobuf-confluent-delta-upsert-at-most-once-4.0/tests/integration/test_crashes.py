@@ -121,7 +121,7 @@ def test_no_record_repeats_when_a_crash_hits_any_gap(
 
     named = re.findall(r"backfill \S+ --from-offsets '(.+)' --to-offsets '(.+)'", caplog.text)
     assert len(named) == len(GAPS)
-    for start, end in named:
+    for start, end in named[:unwritten]:  # the others lack dead letters alone
         offsets = [offsets_from_json(json.loads(text)) for text in (start, end)]
         backfill.backfill(pipeline.spark, pipeline.topic, *offsets)
     assert sorted(row.id for row in pipeline.rows()) == ALL
