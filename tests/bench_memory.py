@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench_work import DDL, Result
+from bench_work import DDL, Result, say
 from running import Repository
 
 
@@ -41,6 +41,7 @@ def measure_memory(
         time.sleep(0.2)
     assert job.returncode == 0, log.read_text()[-3000:]
     for name in ("driver", "JVM", "workers"):
+        say(f"  {what}, {name}, MiB by million: {[peaks[done][name] for done in sorted(peaks)]}")
         first, last = peaks[1][name], peaks[millions][name]
         ours = f"{last:,} MiB in the {millions}th million"
         beside = f"{first:,} MiB in the first"
