@@ -5,22 +5,12 @@ import json
 from pyspark.sql import DataFrame, SparkSession
 
 from .batch import Offsets, offsets_from_json, offsets_to_json
-from .kafka import partition_count, spark_options
+from .kafka import partition_count, read_options
 from .settings import Settings, Topic
 from .shapes import RECORDS
 
 EARLIEST = -2
 """Spark's word for the oldest offset of a partition."""
-FETCH = {
-    # The default, 500 records a poll, makes reading a third slower.
-    "kafka.max.poll.records": "10000",
-    # By default a fetch that finds nothing waits half a second for more. Spark asks for a
-    # partition's end on the connection of such a fetch, so a task at the end would wait as long.
-    "kafka.fetch.max.wait.ms": "10",
-    # Records of a transaction that was rolled back were never sent.
-    "kafka.isolation.level": "read_committed",
-    "includeHeaders": "true",
-}
 
 
 def read_stream(spark: SparkSession, topic: Topic, starting: str) -> DataFrame:
@@ -38,7 +28,7 @@ def read_stream(spark: SparkSession, topic: Topic, starting: str) -> DataFrame:
         starting = _by_topic(topic.name, {p: given.get(p, EARLIEST) for p in partitions})
     return (
         spark.readStream.format("kafka")
-        .options(**spark_options(topic.settings), **FETCH)
+        .options(**read_options(topic.settings))
         .option("subscribe", topic.name)
         .option("startingOffsets", starting)
         .option("maxOffsetsPerTrigger", kafka.max_offsets_per_trigger)
@@ -62,7 +52,7 @@ def read_range(
     start = {p: start.get(p, 0) for p in partitions}
     return (
         spark.read.format("kafka")
-        .options(**spark_options(settings), **FETCH)
+        .options(**read_options(settings))
         .option("subscribe", topic)
         .option("startingOffsets", _by_topic(topic, start))
         .option("endingOffsets", _by_topic(topic, end))

@@ -73,10 +73,7 @@ def read(spark: SparkSession, topic: Topic, topics: Iterable[str] = ()) -> DataF
     there = [name for name in topics or [topic.location] if kafka.exists(topic.settings, name)]
     records = (
         spark.read.format("kafka")
-        .options(**kafka.spark_options(topic.settings))
-        .option("kafka.isolation.level", "read_committed")
-        .option("kafka.fetch.max.wait.ms", "10")  # see source.py
-        .option("includeHeaders", "true")
+        .options(**kafka.read_options(topic.settings))
         .option("subscribe", ",".join(there))
         .load()
     )
