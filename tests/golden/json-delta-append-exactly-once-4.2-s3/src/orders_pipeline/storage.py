@@ -45,10 +45,10 @@ class Folder:
         stream.write(bytearray(text.encode()))
         stream.close()
 
-    def claim(self, name: str, text: str, tag: str | None) -> str | None:
+    def claim(self, name: str, text: str, tag: str | None) -> bool:
         """Writes a file if there is none, or in place of the one that has the tag ``tag``.
 
-        Returns the tag of what it wrote; None where another came first, or has followed.
+        Returns whether it did; not where another came first.
         """
         option = "fs.option.create.conditional.overwrite"
         builder = self._files.createFile(self._path(name)).recursive().overwrite(True)
@@ -60,9 +60,9 @@ class Folder:
         except Py4JJavaError as error:
             if not _kind(error).endswith((".RemoteFileChangedException", ".FileNotFoundException")):
                 raise
-        # What is there decides: a write whose answer was lost is tried again, and finds itself.
-        tag = self.tag(name)
-        return tag if self.read(name) == text else None
+            # A write whose answer was lost is tried again, and meets itself.
+            return self.read(name) == text
+        return True
 
     def tag(self, name: str) -> str | None:
         """What S3 calls the present content of a file (its ETag); None where there is none."""

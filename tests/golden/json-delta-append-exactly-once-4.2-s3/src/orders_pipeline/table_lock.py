@@ -34,8 +34,8 @@ def locked(spark: SparkSession, topic: Topic) -> Iterator[None]:
     Raises:
         RefusedError: another took it meanwhile, since this process slept for longer than a lease.
     """
-    folder = Folder(spark, f"{topic.location}~lock")
-    held = _Held(folder, _acquire(folder, topic))
+    folder, writer = Folder(spark, f"{topic.location}~lock"), str(uuid.uuid4())
+    held = _Held(folder, writer, _acquire(folder, writer, topic))
     try:
         yield
     finally:
@@ -51,8 +51,9 @@ def locked(spark: SparkSession, topic: Topic) -> Iterator[None]:
 class _Held:
     """The lock, held, until it is given back."""
 
-    def __init__(self, folder: Folder, tag: str) -> None:
+    def __init__(self, folder: Folder, writer: str, tag: str) -> None:
         self._folder = folder
+        self._writer = writer
         self.tag: str | None = tag
         self._is_done = threading.Event()
         self._thread = threading.Thread(target=self._renew, daemon=True)
@@ -61,18 +62,19 @@ class _Held:
     def _renew(self) -> None:
         while self.tag and not self._is_done.wait(LEASE_S / 4):
             try:
-                self.tag = self._folder.claim(FILE, _note("held"), self.tag)
+                self.tag = _hold(self._folder, self._writer, self.tag)
             except Exception as error:  # S3 did not answer; the lease has room for another try
                 log.warning("the lock %s was not renewed: %s", self._folder.location, error)
 
     def give_back(self) -> None:
         self._is_done.set()
         self._thread.join()
-        if self.tag:
-            self.tag = self._folder.claim(FILE, _note("free"), self.tag)
+        # What comes of it is not looked at: the next writer may have it within a moment.
+        while self.tag and not self._folder.claim(FILE, _note("free", self._writer), self.tag):
+            self.tag = _own_tag(self._folder, self._writer)
 
 
-def _acquire(folder: Folder, topic: Topic) -> str:
+def _acquire(folder: Folder, writer: str, topic: Topic) -> str:
     """Waits until the lock is free, or its holder is dead; the tag of the lock, held."""
     seen, since, told = None, time.monotonic(), False
     while True:
@@ -82,7 +84,7 @@ def _acquire(folder: Folder, topic: Topic) -> str:
         is_free = text is None or json.loads(text)["state"] == "free"
         is_dead = time.monotonic() - since > LEASE_S
         if is_free or is_dead:
-            mine = folder.claim(FILE, _note("held"), tag)
+            mine = _hold(folder, writer, tag)
             if mine:
                 if not is_free:
                     log.warning("a process died while it wrote to %s", topic.location)
@@ -93,6 +95,18 @@ def _acquire(folder: Folder, topic: Topic) -> str:
         time.sleep(POLL_S)
 
 
-def _note(state: str) -> str:
+def _hold(folder: Folder, writer: str, tag: str | None) -> str | None:
+    """Takes the lock in place of what has the tag; its new tag, None if it is another's."""
+    folder.claim(FILE, _note("held", writer), tag)
+    return _own_tag(folder, writer)
+
+
+def _own_tag(folder: Folder, writer: str) -> str | None:
+    """The tag of the lock if *writer* has it: what is there decides, not what S3 answered."""
+    tag, text = folder.tag(FILE), folder.read(FILE)
+    return tag if text and json.loads(text).get("writer") == writer else None
+
+
+def _note(state: str, writer: str) -> str:
     """What the lock says; no two are the same."""
-    return json.dumps({"state": state, "id": str(uuid.uuid4())})
+    return json.dumps({"state": state, "writer": writer, "id": str(uuid.uuid4())})
