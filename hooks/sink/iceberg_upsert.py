@@ -63,7 +63,7 @@ def _merge(
 
 
 def _judged(latest: DataFrame, topic: Topic, snapshot: int | None) -> DataFrame:
-    """``latest``, and in ``_wins`` whether each changes the table as it is in that snapshot.
+    """The rows of ``latest`` as ``row``, and ``wins``: whether each changes that snapshot's table.
 
     Iceberg does not say how many rows a MERGE deleted and how many it only found older.
     """
@@ -75,14 +75,14 @@ def _judged(latest: DataFrame, topic: Topic, snapshot: int | None) -> DataFrame:
     return (
         latest.alias("row")
         .join(held.alias("held"), same_key, "left")
-        .select("row.*", wins.alias("_wins"))
+        .select(F.struct("row.*").alias("row"), wins.alias("wins"))
     )
 
 
 def _outcomes() -> dict[str, Column]:
     return {
-        "written": F.count_if(F.col("_wins") & ~F.col("_deleted")),
-        "deleted": F.count_if(F.col("_wins") & F.col("_deleted")),
+        "written": F.count_if(F.col("wins") & ~F.col("row._deleted")),
+        "deleted": F.count_if(F.col("wins") & F.col("row._deleted")),
     }
 
 
@@ -92,7 +92,7 @@ def _named(counts: dict[str, Column]) -> list[Column]:
 
 def _merge_into(judged: DataFrame, topic: Topic) -> None:
     name = catalog.full_name(judged.sparkSession, topic)
-    rows = table.fitted(judged.where("_wins").drop("_wins"), topic, "_deleted")
+    rows = table.fitted(judged.where("wins").select("row.*"), topic, "_deleted")
     columns = [column for column in rows.columns if column != "_deleted"]
     values = {quoted(column): _column(ROW, column) for column in columns}
     newer = _is_newer(topic, ROW, name, PARTITION)

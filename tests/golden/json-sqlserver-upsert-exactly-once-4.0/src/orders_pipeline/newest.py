@@ -5,7 +5,7 @@ Kafka's timestamp stands for it); else, in one partition, the one with the highe
 partitions, where a key moved because the topic grew, the one with the later Kafka timestamp.
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from .settings import Topic
@@ -15,21 +15,21 @@ def newest(rows: DataFrame, topic: Topic) -> DataFrame:
     """The newest of *rows* for each key: same columns, each key once.
 
     First within each partition, by offset, then among partitions, by Kafka's timestamp: one order
-    for both would not be one (a timestamp may run backwards within a partition).
+    for both would not be one (a timestamp may run backwards within a partition). One shuffle, by
+    the key, does for both.
     """
     keys = [_quoted(name) for name in topic.table.key_columns]
     moments = [moment("", topic)] if topic.table.newest_by else []
-    row = F.struct("*").alias("row")
-    in_partition = F.struct(*moments, "_offset")
-    among_partitions = F.struct(*moments, "_timestamp", "_partition")
-    return (
-        rows.groupBy(*keys, "_partition")
-        .agg(F.max_by(row, in_partition).alias("row"))
-        .select("row.*")
-        .groupBy(*keys)
-        .agg(F.max_by(row, among_partitions).alias("row"))
-        .select("row.*")
-    )
+    rows = _first(rows.repartition(*keys), [*keys, "_partition"], *moments, F.col("_offset"))
+    return _first(rows, keys, *moments, F.col("_timestamp"), F.col("_partition"))
+
+
+def _first(rows: DataFrame, keys: list[str], *order: Column) -> DataFrame:
+    """Of each of the *keys* the row that is highest in that order."""
+    by_key = Window.partitionBy(*keys).orderBy(*(column.desc() for column in order))
+    nth = max(rows.columns, key=len) + "_"  # longer than the name of any column, so none of them
+    numbered = rows.select("*", F.row_number().over(by_key).alias(nth))
+    return numbered.where(F.col(_quoted(nth)) == 1).select(*map(_quoted, rows.columns))
 
 
 def moment(side: str, topic: Topic) -> Column:
