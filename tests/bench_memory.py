@@ -11,6 +11,9 @@ from typing import Any
 from bench_work import DDL, Result, say
 from running import Repository
 
+HEAP = "512m"
+"""The JVM's: small, so that it is full within the first million, and what leaks ends the run."""
+
 
 def measure_memory(
     product: Repository,
@@ -28,7 +31,8 @@ def measure_memory(
     job = subprocess.Popen(
         [sys.executable, "-m", "tests.support.job", "run"],
         cwd=product.path,
-        env=product.environment(settings),
+        env=product.environment(settings)
+        | {"PYSPARK_SUBMIT_ARGS": f"--driver-memory {HEAP} pyspark-shell"},
         stdout=subprocess.DEVNULL,
         stderr=log.open("w"),
     )

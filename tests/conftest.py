@@ -4,12 +4,15 @@ import os
 
 import pytest
 
-# A test's JVM lives too short for the second compiler to pay: without it a run takes half the time.
-# The first alone has room for 48 MB of code by default, which Spark fills, to compile it again.
-os.environ.setdefault(
-    "JDK_JAVA_OPTIONS",
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
-)
+import shared_classes
+
+os.environ.setdefault("JDK_JAVA_OPTIONS", shared_classes.java_options())
+
+
+@pytest.fixture(scope="session")
+def spark_classes() -> None:
+    """Has the JVMs of all later tests start in half the time: see ``shared_classes.py``."""
+    shared_classes.record()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

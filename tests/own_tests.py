@@ -22,9 +22,7 @@ import pytest
 class OwnTests:
     """A process that runs the own tests of repositories; they all need the same jars and Python."""
 
-    def __init__(
-        self, python: str, jars: Path, bootstrap_servers: str, log: Path, java_options: str
-    ) -> None:
+    def __init__(self, python: str, jars: Path, bootstrap_servers: str, log: Path) -> None:
         self._log = log
         self._process = subprocess.Popen(
             [python, __file__],
@@ -32,7 +30,6 @@ class OwnTests:
             | {
                 "PIPELINE_JARS": str(jars),
                 "KAFKA_BROKER": bootstrap_servers,
-                "JDK_JAVA_OPTIONS": java_options,
                 "PYTHONPATH": "",
             },
             stdin=subprocess.PIPE,

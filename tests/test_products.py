@@ -11,7 +11,6 @@ default variant is run on every other Spark, by ``make test``, as its user does.
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,11 +18,11 @@ from typing import Any
 
 import pytest
 
-import shared_classes
 from own_tests import OwnTests
 from rendering import MATRIX, choices, name_of, render, usual_spark, variants
 from running import Repository, python_for, render_to_run, run, run_own_tests
 
+pytestmark = pytest.mark.usefixtures("spark_classes")
 BARE_JSON = ("json", "none")
 HERE = next(iter(MATRIX["spark"]))
 """The Spark version of this environment: the default one."""
@@ -158,11 +157,8 @@ class SharedProcesses:
                 self._processes.pop(next(iter(self._processes))).close()
             log = self._folder / f"{repository.jars.name}.log"
             python = python_for(repository.path)
-            options = os.environ["JDK_JAVA_OPTIONS"]
-            if python == sys.executable:  # another Spark's classes are others
-                options = shared_classes.jvm_options()
             servers = self._broker.bootstrap_servers
-            process = OwnTests(python, repository.jars, servers, log, options)
+            process = OwnTests(python, repository.jars, servers, log)
             self._processes[repository.jars] = process
         return self._processes[repository.jars]
 

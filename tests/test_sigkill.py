@@ -1,7 +1,7 @@
-"""SIGKILL at random moments: for each guarantee, ten runs of the job; with VARIANTS=all, twenty.
+"""SIGKILL at random moments: for each guarantee, ten runs of the job.
 
-The job is a process of its own, as its user runs it; the topic is written to all the while. In a
-chain one run after another is killed. After the last kill it runs to the end once, and the table is
+The job is a process of its own, as its user runs it; the topic is written to all the while. One
+run after another is killed. After the last kill it runs to the end once, and the table is
 compared with the topic, record by record. What a kill may do is confined to the batch that was in
 hand, planned and not committed: outside of those nothing may be lost or repeated under any
 guarantee.
@@ -30,13 +30,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-import shared_classes
 from running import Repository, render_to_run
 
-CHAINS = {"first": range(10)}
-"""The seeds of each chain, one for a kill."""
-if os.environ.get("VARIANTS") == "all":
-    CHAINS["second"] = range(10, 20)
+pytestmark = pytest.mark.usefixtures("spark_classes")
+SEEDS = range(10)
+"""One for a kill."""
 PARTITIONS = 2
 BATCH = 300
 """Records in a batch at most: it takes about a second, most of it Spark's and Delta's own."""
@@ -106,7 +104,6 @@ class Chain:
     broker: str
     topic: str
     folder: Path
-    java_options: str
     cut: dict[int, dict[int, range]] = field(default_factory=dict)
     """The offsets in each partition of every batch that was in hand when the job was killed."""
     written: set[int] = field(default_factory=set)
@@ -203,11 +200,7 @@ class Chain:
         job = subprocess.Popen(
             [sys.executable, "-m", "tests.support.job", "run"],
             cwd=self.repository.path,
-            env={
-                **environment,
-                "SPARK_LOCAL_DIRS": str(self.folder),
-                "JDK_JAVA_OPTIONS": self.java_options,
-            },
+            env={**environment, "SPARK_LOCAL_DIRS": str(self.folder)},
             stdout=subprocess.DEVNULL,
             stderr=log.open("w"),
             start_new_session=True,
@@ -260,24 +253,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.long
 @pytest.mark.spread
-@pytest.mark.parametrize("seeds", CHAINS.values(), ids=CHAINS)
 @pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once", "at-most-once"])
-def test_guarantee_holds_after_ten_kills(guarantee: str, seeds: range, folder: Path) -> None:
+def test_guarantee_holds_after_ten_kills(guarantee: str, folder: Path) -> None:
     """Sent: 200 records a second, one in twenty spoiled. Killed: the job, ten times.
 
     Expected: exactly-once counts each good record once; at-least-once loses none; at-most-once
     repeats none. Dead letters: under the first two every spoiled record at least once.
     """
-    name = f"kill-{guarantee}-{seeds.start}"
+    name = f"kill-{guarantee}"
     repository = render_to_run(folder, name, delivery_guarantee=guarantee)
-    java_options = shared_classes.jvm_options()
     with repository.support("broker").start_broker() as running:
         broker, topic = running.bootstrap_servers, name
         repository.support("topics").create_topic(broker, topic, PARTITIONS)
         traffic = Traffic(repository, broker, topic)
-        chain = Chain(repository, broker, topic, folder / f"{name}-chain", java_options)
+        chain = Chain(repository, broker, topic, folder / f"{name}-chain")
         with traffic.flowing():
-            for seed in seeds:
+            for seed in SEEDS:
                 print(f"{guarantee}, seed {seed}: killed {chain.run_until_killed(seed)}")
         chain.run_to_the_end()
         good, spoiled = traffic.sent()
@@ -298,7 +289,7 @@ def test_guarantee_holds_after_ten_kills(guarantee: str, seeds: range, folder: P
         f"repeated; {len(chain.cut)} batches were cut, {len(chain.written)} of them when written"
     )
 
-    assert len(chain.cut) >= len(seeds) // 4, "the kills did not meet enough batches"
+    assert len(chain.cut) >= len(SEEDS) // 4, "the kills did not meet enough batches"
     assert set(letters) <= spoiled
     for where in lost | repeated | lost_letters | repeated_letters:
         assert chain.is_in(chain.cut, where)

@@ -95,6 +95,25 @@ def test_writer_that_slept_through_its_lease_says_so(
             pass
 
 
+def test_renewal_whose_answer_was_lost_is_no_takeover(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """S3 writes the first renewal and is not heard. Expected: the next goes by what is there."""
+    claim = Folder.claim
+    is_unheard = iter([False, True])
+
+    def claim_unheard(*arguments: Any) -> bool:
+        done = claim(*arguments)
+        if next(is_unheard, False):
+            raise TimeoutError
+        return done
+
+    monkeypatch.setattr(Folder, "claim", claim_unheard)
+    with locked(pipeline.spark, pipeline.topic):
+        time.sleep(LEASE_S * 0.6)
+    assert "was not renewed" in caplog.text
+
+
 def test_lock_is_given_back_when_the_write_fails(pipeline: Pipeline) -> None:
     def fail() -> Any:
         raise ValueError
