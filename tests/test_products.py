@@ -71,6 +71,7 @@ IN_BUCKETS: dict[tuple[str, ...], str] = {
     ),
     ("s3", "parquet", "append", "exactly-once"): f"{CRASHES} or object_store or test_folders",
     ("gcs", "delta", "upsert", "exactly-once"): f"{CRASHES} or object_store",
+    ("gcs", "iceberg", "append", "exactly-once"): f"{CRASHES} or object_store or made_filled",
     ("azure", "delta", "append", "exactly-once"): f"{CRASHES} or object_store",
 }
 """What is run, with bare JSON, where the checkpoint is in a bucket, and a table of files too."""

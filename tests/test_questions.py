@@ -172,8 +172,11 @@ def test_default_spark_is_one_that_the_sink_has(tmp_path: Path) -> None:
     assert answers_of(render(tmp_path, sink="iceberg"))["spark_version"] == "4.0"
 
 
-def test_iceberg_goes_into_s3_by_a_service_that_has_to_be_named(tmp_path: Path) -> None:
-    render(tmp_path, sink="iceberg", storage="s3")
+@pytest.mark.parametrize("storage", ["s3", "gcs"])
+def test_iceberg_goes_into_a_bucket_by_a_service_that_has_to_be_named(
+    tmp_path: Path, storage: str
+) -> None:
+    render(tmp_path, sink="iceberg", storage=storage)
     table = tomllib.loads((tmp_path / "conf/pipeline.toml").read_text())["table"]
     assert table["catalog"] == "rest"
     assert "catalog_uri" not in table

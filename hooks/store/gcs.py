@@ -3,11 +3,11 @@
 import os
 
 OPTIONS = {
-    # Hadoop 3.5 names another connector, and writes a size in a way that this one cannot read.
+    # Hadoop may name another connector (3.5 does), and write a size as this one cannot read it.
     "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
     "spark.hadoop.fs.gs.block.size": f"{64 * 1024 * 1024}",
-    # It asks for several ranges of a file by a method that Hadoop 3.5 no longer has.
+    # It asks for several ranges of a file by a method that Hadoop has no more since 3.5.
     "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
     # Google's own chain: the file that GOOGLE_APPLICATION_CREDENTIALS names, gcloud's login, the
     # service account of the pod or the machine.
