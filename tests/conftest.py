@@ -7,6 +7,8 @@ import pytest
 import shared_classes
 
 os.environ.setdefault("JDK_JAVA_OPTIONS", shared_classes.java_options())
+# A worker of Spark that compiles all that it imports takes three times as long to start.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.fixture(scope="session")
