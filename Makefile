@@ -31,11 +31,10 @@ help: ## this list
 tools: .tools/setup.sh
 	@sh .tools/setup.sh
 
-# Compiled once: else, where Python may not keep what it compiles, each of Spark's workers does it anew.
 .venv/.complete: requirements.txt | tools
 	@echo "Installing the packages of requirements.txt into .venv/"
 	@uv venv --quiet --allow-existing .venv
-	@uv pip sync --quiet --compile-bytecode --python .venv --require-hashes requirements.txt
+	@uv pip sync --quiet --python .venv --require-hashes requirements.txt
 	@touch $@
 
 setup: tools .venv/.complete ## uv, a Java runtime and the packages, where they are missing

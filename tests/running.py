@@ -178,7 +178,7 @@ def _make_environment(folder: Path, others: str) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     overrides = folder.with_suffix(".txt")
     overrides.write_text(others)
-    install = ["uv", "pip", "install", "--quiet", "--compile-bytecode", "--python", str(folder)]
+    install = ["uv", "pip", "install", "--quiet", "--python", str(folder)]
     run(["uv", "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)], ROOT)
     run([*install, "--group", "dev", "--overrides", str(overrides)], ROOT)
     (folder / ".complete").touch()

@@ -26,17 +26,16 @@ def java_options(archive: str = f"-XX:SharedArchiveFile={ARCHIVE}") -> str:
 
 def record() -> None:
     """Makes the archive, unless it is there or another process makes it now."""
-    with ARCHIVE.with_suffix(".lock").open("w") as lock, tempfile.TemporaryDirectory() as folder:
+    with ARCHIVE.with_suffix(".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
-        if ARCHIVE.exists():
-            return
-        _record(Path(folder) / "recorded")
+        if not ARCHIVE.exists():
+            _record()
 
 
-def _record(repository: Path) -> None:
+def _record() -> None:
     # They take the environment as they find it, and conftest.py has this module complete it first.
     from rendering import render
     from running import run_own_tests
@@ -45,5 +44,7 @@ def _record(repository: Path) -> None:
     # The JVM writes it at its end, after pytest's: uncaptured (-s) it holds the same stdout, and
     # only at the end of that is the run over.
     options = java_options(f"-XX:ArchiveClassesAtExit={new}")
-    run_own_tests(render(repository), "-s", *RECORDED_BY, JDK_JAVA_OPTIONS=options)
+    with tempfile.TemporaryDirectory() as folder:
+        repository = render(Path(folder) / "recorded")
+        run_own_tests(repository, "-s", *RECORDED_BY, JDK_JAVA_OPTIONS=options)
     new.rename(ARCHIVE)
