@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from . import table
 from .batch import Batch
 from .catalog import java_causes
+from .publishing import published
 from .settings import Topic
 
 ATTEMPTS = 10
@@ -35,13 +36,14 @@ def commit_batch(
     """Does ``action``, whose one commit is this batch's and says so; returns the commit's id.
 
     Raises:
+        BatchError: the table has this batch already; nothing was added.
         PySparkException, Py4JJavaError: it failed; the table has nothing of it, unless Iceberg
             does not know that, in which case the next start asks the table again.
     """
     commit_id = str(uuid.uuid4())
     properties = {table.COMMIT: commit_id, table.LABEL: json.dumps(batch.label())}
     try:
-        commit(properties, action, spark)
+        commit(properties, published(action, batch, topic, spark), spark)
     except (PySparkException, Py4JJavaError) as error:
         if not UNKNOWN & names(error) or not table.has_commit(spark, topic, commit_id):
             raise

@@ -36,6 +36,8 @@ LABEL = "ingest.batch"
 """The property of a snapshot that says which batch it is."""
 COMMIT = "ingest.commit"
 """The property of a snapshot that tells it from all others."""
+PUBLISHED = "published-wap-id"
+"""Iceberg's own: has the label where what was staged came after another's snapshot."""
 PROPERTIES = {
     "format-version": "2",
     # A MERGE writes what changes beside the files that are there, not those files anew.
@@ -230,8 +232,9 @@ def _snapshot(spark: SparkSession, topic: Topic, commit_id: str) -> Any:
 
 
 def _label(snapshot: Any) -> dict[str, Any] | None:
+    summary = snapshot.summary()
     try:
-        label = json.loads(snapshot.summary().get(LABEL) or "")
+        label = json.loads(summary.get(LABEL) or summary.get(PUBLISHED) or "")
     except ValueError:
         return None
     return label if isinstance(label, dict) and "pipeline" in label else None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from orders_pipeline import dead_letters, kafka, sink
+from orders_pipeline import dead_letters, kafka, publishing, sink
 from orders_pipeline.errors import BatchError
 
 from tests.support.pipeline import MakePipeline, Pipeline, bad, encoded, event
@@ -24,6 +24,7 @@ def die(*arguments: Any) -> None:
 
 GAPS: dict[str, tuple[ModuleType, str]] = {
     "before the write": (sink, "write"),
+    "between the staged batch and its publication": (publishing, "check_absent"),
     "between write and dead letters": (dead_letters, "send"),
     "between dead letters and commit": (kafka, "publish_progress"),
 }

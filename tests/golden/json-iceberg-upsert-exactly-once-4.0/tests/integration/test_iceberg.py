@@ -122,6 +122,88 @@ def test_replayed_batch_counts_once_when_every_label_has_expired(make: MakePipel
     assert all(balance.holds for balance in pipeline.balances)
 
 
+def test_batch_that_another_process_wrote_meanwhile_is_not_added(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process on the checkpoint writes a batch between this one's look and its write."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a")
+    pipeline.send(event("b", 2))
+    write = sink.write
+
+    def come_second(*given: Any) -> Any:
+        write(*given)
+        return write(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sink, "write", come_second)
+        with pytest.raises(BatchError, match="came into the table"):
+            pipeline.drain()
+    assert ids(pipeline) == ["a", "b"]
+    pipeline.drain()
+    assert ids(pipeline) == ["a", "b"]
+    assert (pipeline.balances[-1].written, pipeline.balances[-1].skipped) == (0, 1)
+
+
+def test_batch_is_not_published_when_another_process_was_quicker(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same, once this one has staged the batch and looked for the last time."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    write, newest_label = sink.write, table.newest_label
+
+    def look_and_sleep(*given: Any) -> Any:
+        looks.append(newest_label(*given))
+        if len(looks) == 2:  # the first is before the batch
+            write(*written)
+        return looks[-1]
+
+    def note_and_write(*given: Any) -> Any:
+        written.extend(given)
+        return write(*given)
+
+    looks: list[Any] = []
+    written: list[Any] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(sink, "write", note_and_write)
+        patch.setattr(table, "newest_label", look_and_sleep)
+        with pytest.raises(BatchError, match="came into the table"):
+            pipeline.drain()
+    assert looks[:2] == [None, None]
+    pipeline.drain()
+    assert ids(pipeline) == ["a"]
+
+
+def test_replayed_batch_counts_once_when_it_was_published_after_anothers_commit(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program adds a row when the batch is staged, before it is published."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a")
+    pipeline.send(event("b", 2))
+    newest_label = table.newest_label
+
+    def look_and_wait(*given: Any) -> Any:
+        looks.append(newest_label(*given))
+        if len(looks) == 2:
+            write_as_another(pipeline, "x")
+        return looks[-1]
+
+    looks: list[Any] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(table, "newest_label", look_and_wait)
+        pipeline.drain()
+    assert ids(pipeline) == ["a", "b", "x"]
+    forget_newest_commit(pipeline, 1)
+
+    pipeline.drain()
+
+    assert ids(pipeline) == ["a", "b", "x"]
+    assert [balance.written for balance in pipeline.balances] == [1, 1, 0]
+    assert all(balance.holds for balance in pipeline.balances)
+
+
 @pytest.mark.parametrize("arrived", [True, False])
 def test_commit_without_an_answer_is_looked_for_in_the_table(
     make: MakePipeline, monkeypatch: pytest.MonkeyPatch, arrived: bool
