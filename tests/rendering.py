@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import copier
+import jinja2
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,6 +25,26 @@ SHOWN = ["value_format", "sink", "write_mode", "delivery_guarantee", "spark_vers
 output if it has them."""
 IN_TURN = ("value_format", "schema_registry", "delivery_guarantee")
 """By which the format of an output topic takes turns, so that each is there with each of these."""
+
+
+def _compile_once() -> None:
+    """Has Jinja compile a template once for all copies of a process: two thirds of their time."""
+    compile_it = jinja2.Environment.compile
+    known: dict[tuple[Any, ...], Any] = {}
+
+    def compiled(
+        self: jinja2.Environment, source: Any, name: Any = None, filename: Any = None, *others: Any
+    ) -> Any:
+        self.preprocess(source, name, filename)  # by which copier forgets the last path's yield
+        key = (source, name, filename, *others)
+        if key not in known:
+            known[key] = compile_it(self, *key)
+        return known[key]
+
+    jinja2.Environment.compile = compiled  # type: ignore[assignment, method-assign]
+
+
+_compile_once()
 
 
 @cache

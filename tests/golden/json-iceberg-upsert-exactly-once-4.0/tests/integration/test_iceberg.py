@@ -74,14 +74,19 @@ def fold_and_expire_all(pipeline: Pipeline) -> None:
     catalog.call(pipeline.spark, pipeline.topic, "expire_snapshots", given)
 
 
+def as_another(action: Callable[[], Any]) -> None:
+    """Does it in a thread of its own: what a batch's thread commits has the batch's label."""
+    with ThreadPoolExecutor(1) as another:
+        another.submit(action).result()
+
+
 def meanwhile(monkeypatch: pytest.MonkeyPatch, action: Callable[[], Any]) -> None:
     """Does ``action``, once, when a batch has looked at the table and not yet written to it."""
     fitted = table.fitted
 
     def act_first(*arguments: Any) -> Any:
         monkeypatch.setattr(table, "fitted", fitted)
-        with ThreadPoolExecutor(1) as another:
-            another.submit(action).result()
+        as_another(action)
         return fitted(*arguments)
 
     monkeypatch.setattr(table, "fitted", act_first)
@@ -156,7 +161,7 @@ def test_batch_is_not_published_when_another_process_was_quicker(
     def look_and_sleep(*given: Any) -> Any:
         looks.append(newest_label(*given))
         if len(looks) == 2:  # the first is before the batch
-            write(*written)
+            as_another(lambda: write(*written))
         return looks[-1]
 
     def note_and_write(*given: Any) -> Any:
@@ -187,7 +192,7 @@ def test_replayed_batch_counts_once_when_it_was_published_after_anothers_commit(
     def look_and_wait(*given: Any) -> Any:
         looks.append(newest_label(*given))
         if len(looks) == 2:
-            write_as_another(pipeline, "x")
+            as_another(lambda: write_as_another(pipeline, "x"))
         return looks[-1]
 
     looks: list[Any] = []
