@@ -352,6 +352,42 @@ def test_process_that_another_has_replaced_writes_nothing_more(
     assert ids(pipeline) == []
 
 
+@pytest.mark.skipif(is_real(), reason="SQL Server: NOT RUN there, a login is not ours to make")
+def test_rights_that_were_taken_away_stop_the_stream(make: MakePipeline) -> None:
+    """Taken: the right to write, which H2 gives for all tables or none. Then it is there again."""
+    pipeline = make()
+    with connect(pipeline.topic) as owner:
+
+        def tell(statement: str) -> None:
+            owner._raw.createStatement().execute(statement)
+
+        tell("DROP USER IF EXISTS ingesting")
+        tell("CREATE USER ingesting PASSWORD 'h2'")
+        tell("GRANT SELECT ON SCHEMA dbo TO ingesting")
+        tell("GRANT SELECT ON SCHEMA sys TO ingesting")
+        tell("GRANT ALTER ANY SCHEMA TO ingesting")
+        url = str(pipeline.settings.database.url).replace(";DB_CLOSE_DELAY=-1", "")  # the owner's
+        own = pipeline.settings.database.model_copy(update={"url": url, "user": "ingesting"})
+        pipeline.settings = pipeline.settings.model_copy(update={"database": own})
+        pipeline.send(event("a", 1))
+        pipeline.drain()
+        pipeline.send(event("b", 2))
+        prepare = table.prepare
+
+        def prepare_and_revoke(*arguments: Any) -> None:
+            prepare(*arguments)
+            tell("REVOKE ALTER ANY SCHEMA FROM ingesting")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(table, "prepare", prepare_and_revoke)
+            with pytest.raises(BatchError, match=r"Not enough rights .* Nothing of the batch"):
+                pipeline.drain()
+        assert ids(pipeline) == ["a"]
+        tell("GRANT ALTER ANY SCHEMA TO ingesting")
+        pipeline.drain()
+    assert ids(pipeline) == ["a", "b"]
+
+
 def test_database_that_is_down_stops_the_start(
     make: MakePipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
