@@ -106,7 +106,7 @@ def named(answers: dict[str, Any]) -> str:
     if answers["delivery_guarantee"] != "exactly-once":
         return CRASHES
     if answers in WITH_A_SCHEMA:
-        return f"{CRASHES} or (test_output and not faults)"
+        return f"{CRASHES} or (test_output and not faults and not topic_goes)"
     if answers["sink"] == DEFAULT_SINK:
         return ONCE if answers["write_mode"] == "append" else f"{CRASHES} or {DELETES}"
     if (answers["value_format"], answers["schema_registry"]) != BARE_JSON:
