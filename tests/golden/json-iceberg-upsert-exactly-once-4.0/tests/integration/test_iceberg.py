@@ -92,6 +92,24 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, action: Callable[[], Any]) -> Non
     monkeypatch.setattr(table, "fitted", act_first)
 
 
+def before_it_is_published(patch: pytest.MonkeyPatch, action: Callable[[], Any]) -> list[Any]:
+    """Does ``action``, once, when a batch is staged and has looked for its label the last time.
+
+    Given is a list that will hold what each look for a label finds.
+    """
+    newest_label = table.newest_label
+    looks: list[Any] = []
+
+    def look_and_act(*given: Any) -> Any:
+        looks.append(found := newest_label(*given))
+        if len(looks) == 2:  # the first is before the batch
+            as_another(action)
+        return found
+
+    patch.setattr(table, "newest_label", look_and_act)
+    return looks
+
+
 def test_replayed_batch_counts_once_when_others_wrote_since(make: MakePipeline) -> None:
     """After the batch: another's row, a fold of all files, and all that may expire does."""
     pipeline = make()
@@ -156,23 +174,16 @@ def test_batch_is_not_published_when_another_process_was_quicker(
     """The same, once this one has staged the batch and looked for the last time."""
     pipeline = make()
     pipeline.send(event("a", 1))
-    write, newest_label = sink.write, table.newest_label
-
-    def look_and_sleep(*given: Any) -> Any:
-        looks.append(newest_label(*given))
-        if len(looks) == 2:  # the first is before the batch
-            as_another(lambda: write(*written))
-        return looks[-1]
+    write = sink.write
 
     def note_and_write(*given: Any) -> Any:
         written.extend(given)
         return write(*given)
 
-    looks: list[Any] = []
     written: list[Any] = []
     with monkeypatch.context() as patch:
         patch.setattr(sink, "write", note_and_write)
-        patch.setattr(table, "newest_label", look_and_sleep)
+        looks = before_it_is_published(patch, lambda: write(*written))
         with pytest.raises(BatchError, match="came into the table"):
             pipeline.drain()
     assert looks[:2] == [None, None]
@@ -187,17 +198,9 @@ def test_replayed_batch_counts_once_when_it_was_published_after_anothers_commit(
     pipeline = make()
     ingest_in_batches(pipeline, "a")
     pipeline.send(event("b", 2))
-    newest_label = table.newest_label
 
-    def look_and_wait(*given: Any) -> Any:
-        looks.append(newest_label(*given))
-        if len(looks) == 2:
-            as_another(lambda: write_as_another(pipeline, "x"))
-        return looks[-1]
-
-    looks: list[Any] = []
     with monkeypatch.context() as patch:
-        patch.setattr(table, "newest_label", look_and_wait)
+        before_it_is_published(patch, lambda: write_as_another(pipeline, "x"))
         pipeline.drain()
     assert ids(pipeline) == ["a", "b", "x"]
     forget_newest_commit(pipeline, 1)
