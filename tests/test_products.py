@@ -11,6 +11,7 @@ share. The default variant is run on every other Spark, by ``make test``, as its
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -25,6 +26,7 @@ from running import Repository, python_for, render_to_run, run, run_own_tests
 
 pytestmark = pytest.mark.usefixtures("spark_classes")
 BARE_JSON = ("json", "none")
+STORY, FULL_DISK = Path(__file__).with_name("full_disk.py"), "tests/integration/test_full_disk.py"
 HERE = next(iter(MATRIX["spark"]))
 """The Spark version of this environment: the default one."""
 OTHERS = [version for version in MATRIX["spark"] if version != HERE]
@@ -86,6 +88,8 @@ WITH_A_SCHEMA = [
 """Into a topic whose values have a schema: bare JSON comes out as each of them."""
 OWN_JARS = ("delta", "iceberg", "sqlserver")
 KEPT = 2
+FILES = ("parquet", "delta", "iceberg")
+"""Sinks whose tables are files on a disk, which may be full."""
 Record = Callable[[str, object], None]
 
 
@@ -208,6 +212,24 @@ def test_guarantee_holds(
     record_property("variant", name_of(answers))
     repository = render_to_run(tmp_path, "variant", **answers)
     printed = shared.of(repository).run(repository.path, "tests", chosen(answers))
+    record_property("ran", summary(printed))
+
+
+@pytest.mark.spread
+@pytest.mark.parametrize("sink", FILES)
+def test_full_disk_loses_nothing(
+    sink: str, tmp_path: Path, shared: SharedProcesses, record_property: Record
+) -> None:
+    """Run: the story of ``full_disk.py``. Expected: all pass, none is skipped."""
+    if os.geteuid() != 0:
+        assert not os.environ.get("CI"), "not root in CI"
+        pytest.skip("not run: a disk of its own can only be mounted by root")
+    append = (*BARE_JSON, sink, "append", "exactly-once")
+    [answers] = [each for each in RUN_HERE if decoder_and_guarantee(each) == append]
+    record_property("variant", f"{name_of(answers)}, its disk full")
+    repository = render_to_run(tmp_path, "variant", **answers)
+    shutil.copy(STORY, repository.path / FULL_DISK)
+    printed = shared.of(repository).run(repository.path, FULL_DISK)
     record_property("ran", summary(printed))
 
 
