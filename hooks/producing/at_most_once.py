@@ -4,8 +4,15 @@ from pyspark.sql import DataFrame
 
 from . import positions
 from .batch import Batch, Written
-from .sending import UNACKNOWLEDGED, send
+from .sending import send
 from .settings import Topic
+
+UNACKNOWLEDGED = {
+    "kafka.acks": "0",
+    "kafka.enable.idempotence": "false",
+    "kafka.retries": "0",
+}
+"""A record leaves this machine once; whether it arrives is not known."""
 
 
 def produce(records: DataFrame, batch: Batch, topic: Topic) -> Written:
