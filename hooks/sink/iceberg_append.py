@@ -19,10 +19,10 @@ def write(rows: DataFrame, batch: Batch, topic: Topic) -> Written:
     spark = rows.sparkSession
     rows, counts = observe(rows, received=every())
     new = rows
-    if table.may_forget(spark, topic, batch.pipeline):
+    if table.may_forget(catalog.load(spark, topic), batch.pipeline):
         new = _missing(rows, topic)
     new, new_counts = observe(new, written=every())
-    commit_batch(lambda: _append(new, topic), batch, topic, spark)
+    commit_batch(lambda _: _append(new, topic), batch, topic, spark)
     received, written = int(counts.get["received"]), int(new_counts.get["written"])
     return Written(received=received, written=written, skipped=received - written)
 
@@ -36,7 +36,7 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
     rows, counts = observe(rows, received=every())
     once = rows.dropDuplicates(_coordinates())
     new, new_counts = observe(_missing(once, topic), written=every())
-    commit_unlabelled(lambda: _append(new, topic), rows.sparkSession)
+    commit_unlabelled(lambda _: _append(new, topic), topic, rows.sparkSession)
     received, written = int(counts.get["received"]), int(new_counts.get["written"])
     return Written(received=received, written=written, skipped=received - written)
 
