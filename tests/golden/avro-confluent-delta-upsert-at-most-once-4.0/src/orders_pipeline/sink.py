@@ -25,7 +25,7 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
     values: dict[str, str | Column] = {table.quoted(name): _column("row", name) for name in columns}
     same_key = F.lit(True)
     for name in topic.table.key_columns:
-        same_key &= _column("row", name) == _column("held", name)
+        same_key &= _is_same(name, topic)
     newer = _is_newer(topic)
 
     def merge() -> DataFrame:
@@ -51,6 +51,14 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
         deduplicated=received - keys,
         stale=keys - affected,
     )
+
+
+def _is_same(name: str, topic: Topic) -> Column:
+    ours, theirs = _column("row", name), _column("held", name)
+    if name not in topic.table.partition_columns:
+        return ours == theirs
+    # Delta keeps an empty text in a partition column as null.
+    return F.when(ours.cast("string") != "", ours).eqNullSafe(theirs)
 
 
 def _is_newer(topic: Topic) -> Column:

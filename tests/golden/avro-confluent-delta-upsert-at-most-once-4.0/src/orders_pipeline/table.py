@@ -71,9 +71,15 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
     if missing:
         names = [field.name for field in missing]
         log.info("adding to %s: %s", topic.location, names)
-        added = ", ".join(f"{quoted(f.name)} {f.dataType.simpleString()}" for f in missing)
+        added = ", ".join(f"{quoted(f.name)} {_sql(spark, f.dataType)}" for f in missing)
         change = f"ALTER TABLE delta.{quoted(topic.location)} ADD COLUMNS ({added})"
         commit(topic, lambda: spark.sql(change))
+
+
+def _sql(spark: SparkSession, kind: DataType) -> str:
+    """The type in SQL, the names in it quoted, which ``simpleString`` does not do."""
+    java: Any = spark._jvm
+    return str(java.org.apache.spark.sql.types.DataType.fromJson(kind.json()).sql())
 
 
 def exists(spark: SparkSession, topic: Topic) -> bool:

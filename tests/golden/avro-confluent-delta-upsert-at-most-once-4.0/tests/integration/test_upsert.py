@@ -41,6 +41,18 @@ def test_newest_record_of_a_key_wins_in_a_batch_and_across_batches(make: MakePip
     assert all(balance.holds for balance in pipeline.balances)
 
 
+def test_empty_text_in_a_key_column_by_which_the_table_is_partitioned_is_one_key(
+    make: MakePipeline,
+) -> None:
+    """Sent: the key twice, in a batch each. Delta keeps the empty text of such a column as null."""
+    pipeline = make(table={"partition_columns": ["id"]})
+    for amount in (1, 2):
+        pipeline.send(event("", amount), event("b", amount))
+        pipeline.drain()
+
+    assert state(pipeline) == {None: 2, "b": 2}
+
+
 def test_null_value_deletes_the_row_of_its_key(make: MakePipeline) -> None:
     """Sent: rows, then deletes of one that is there, of one that is not, and of none at all."""
     pipeline = make()

@@ -1,7 +1,6 @@
 """The command line. Each command logs to standard error what it does."""
 
 import argparse
-import json
 import logging
 import signal
 import sys
@@ -10,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from . import backfill, doctor, kafka, metrics, streams, table
-from .batch import Offsets, offsets_from_json
+from .batch import Offsets, read_offsets
 from .errors import PipelineError, SettingsError
 from .settings import Settings, Topic, load
 from .spark import start_session
@@ -43,13 +42,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(settings: Settings, options: argparse.Namespace) -> int:
     stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
+    _set_on_signals(stopping)
     for name in options.rebind:
         settings.topic_settings(name)  # or it is no topic of this pipeline
     metrics.serve(settings.metrics.port)
-    streams.run(start_session(settings.name), settings, stopping, options.rebind)
+    spark = start_session(settings.name)
+    _set_on_signals(stopping)  # again: Spark takes Ctrl-C for itself as it starts
+    streams.run(spark, settings, stopping, options.rebind)
     return 0
+
+
+def _set_on_signals(stopping: threading.Event) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
 
 
 def _backfill(settings: Settings, options: argparse.Namespace) -> int:
@@ -89,10 +94,9 @@ def _compact(settings: Settings, options: argparse.Namespace) -> int:
 def _offsets(topic: Topic, offsets: str | None, time: str | None) -> Offsets | None:
     if offsets:
         try:
-            return offsets_from_json(json.loads(offsets))
-        except (ValueError, AttributeError):
-            example = '{"0": 120, "1": 98}'
-            raise SettingsError(f"{offsets!r} is not offsets. Write them as {example}") from None
+            return read_offsets(offsets)
+        except ValueError as error:
+            raise SettingsError(str(error)) from None
     if time:
         return kafka.offsets_at(topic.settings, topic.name, kafka.at_time(_milliseconds(time)))
     return None

@@ -23,6 +23,8 @@ class Present:
     checkpoint_id: str | None
     planned: int | None
     """The newest batch that the checkpoint has planned."""
+    committed: int | None
+    """The newest batch that the checkpoint counts as done."""
 
     def pipeline(self, generation: int) -> str:
         """Who the labels of this checkpoint's batches say that they are of."""
@@ -37,6 +39,7 @@ def look(spark: SparkSession, topic: Topic, checkpoint: Checkpoint) -> Present:
         commits=table.commits(spark, topic),
         checkpoint_id=checkpoint.identity(),
         planned=checkpoint.planned(),
+        committed=checkpoint.committed(),
     )
 
 
@@ -59,6 +62,20 @@ def of_table(topic: Topic, present: Present, accepted: int) -> str | None:
         f"{topic.checkpoint} counts as written. Nothing was written. Accept it with: run --rebind "
         f"{topic.name}, then bring their rows back with: backfill {topic.name} --from-offsets "
         f"'{json.dumps(_ends_at(commits, version))}'"
+    )
+
+
+def set_back(topic: Topic, present: Present, pipeline: str) -> str | None:
+    """Which batches of *pipeline* the checkpoint counts and the table lacks; None if it has all."""
+    newest = _newest_of(present, pipeline)
+    if newest is None or present.committed is None or newest["batch"] >= present.committed:
+        return None
+    return (
+        f"The table {topic.location} was set back: its newest batch is {newest['batch']}, up "
+        f"to the offsets {newest['ends']}, and {topic.checkpoint} counts batch "
+        f"{present.committed} as written. Nothing was written. Accept it with: run --rebind "
+        f"{topic.name}, then bring the rows back with: backfill {topic.name} --from-offsets "
+        f"'{json.dumps(newest['ends'])}'"
     )
 
 

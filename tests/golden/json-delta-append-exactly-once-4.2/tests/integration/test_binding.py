@@ -12,7 +12,7 @@ from orders_pipeline import backfill, kafka, streams, table
 from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.errors import RefusedError
 
-from tests.support.pipeline import DDL, MakePipeline, Pipeline, event
+from tests.support.pipeline import DDL, MakePipeline, Pipeline, bad, event
 from tests.support.tables import drop_table, read_table
 from tests.support.topics import create_topic, delete_topic
 
@@ -155,6 +155,32 @@ def test_replaced_table_is_refused(make: MakePipeline) -> None:
 
     pipeline.drain(rebind=True)
     assert ids(pipeline) == ["b"]
+
+
+def test_table_whose_files_were_set_back_is_refused(make: MakePipeline) -> None:
+    """A copy of its folder is put back, two batches old; of one of them there were only letters."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    tables = pipeline.settings.table.location
+    backup = shutil.copytree(tables, f"{tables}.backup")
+    pipeline.send(event("b", 2))
+    pipeline.drain()
+    pipeline.send(bad("x"))
+    pipeline.drain()
+    shutil.rmtree(tables)
+    shutil.copytree(backup, tables)
+    pipeline.send(event("c", 3))
+
+    with pytest.raises(RefusedError, match=r"batch is 0, .* counts batch 2") as refused:
+        pipeline.drain()
+
+    assert '--from-offsets \'{"0": 1, "1": 0}\'' in str(refused.value)
+    pipeline.drain(rebind=True)
+    pipeline.drain()
+    assert ids(pipeline) == ["a", "c"]
+    backfill.backfill(pipeline.spark, pipeline.topic, {0: 1, 1: 0}, {0: 3, 1: 0})
+    assert ids(pipeline) == ["a", "b", "c"]
 
 
 def test_restored_table_is_refused(make: MakePipeline) -> None:

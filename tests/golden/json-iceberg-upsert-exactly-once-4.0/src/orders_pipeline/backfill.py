@@ -74,10 +74,11 @@ def replay(spark: SparkSession, topic: Topic, reason: str | None, since_ms: int)
 
     ``reason`` leaves all others out, ``since_ms`` (Unix time, in ms) older letters. All stay in
     the dead-letter topic: replayed twice, they change nothing; one that still cannot be decoded
-    is counted as dead-lettered and not stored again.
+    is counted as dead-lettered and not stored again. A record that the stream has yet to pass is
+    left to it, with a line in the log.
 
     Raises:
-        RefusedError: there are no such letters, or the stream has not committed a batch yet.
+        RefusedError: the stream has passed no record that has such a letter.
     """
     settings = topic.settings
     position = stream_position(spark, topic)
@@ -92,9 +93,17 @@ def replay(spark: SparkSession, topic: Topic, reason: str | None, since_ms: int)
     if reason:
         wanted &= dead_letters.reason() == reason
     records = dead_letters.original_records(letters.where(wanted))
-    [oldest] = records.agg(F.unix_millis(F.min("timestamp"))).first()  # type: ignore[misc]
+    records = records.where(F.col("topic") == topic.name)
+    ends = F.create_map(*(F.lit(n).cast("long") for pair in position.items() for n in pair))
+    is_ahead = F.col("offset") >= F.coalesce(F.try_element_at(ends, "partition"), F.lit(0))
+    [ahead, oldest] = records.agg(  # type: ignore[misc]
+        F.count_if(is_ahead), F.unix_millis(F.min(F.when(~is_ahead, F.col("timestamp"))))
+    ).first()
+    if ahead:
+        log.warning("left out %d letters, since the stream has yet to pass their records", ahead)
     if oldest is None:
         raise RefusedError(f"{topic.dead_letters} has no such letters. Nothing was written.")
+    records = records.where(~is_ahead)
     since = kafka.offsets_at(settings, topic.name, kafka.at_time(oldest))
     since = {p: min(since[p], offset) for p, offset in position.items()}
     later = source.read_range(spark, settings, topic.name, since, position)

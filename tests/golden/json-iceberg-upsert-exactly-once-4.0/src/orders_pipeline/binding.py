@@ -138,8 +138,8 @@ def _replaced(found: Binding, topic: Topic, topic_id: str, table_id: str | None)
         return (
             f"The topic {topic.name} was recreated (its id was {found.topic_id}, now {topic_id}), "
             f"so the offsets in {topic.checkpoint} and in {topic.location} mean other records. "
-            "Nothing was written. Name another table.location and remove the checkpoint's folder, "
-            f"then read the new topic from its start with: run --rebind {topic.name}"
+            f'Nothing was written. Set topic."{topic.name}".name to another and remove the '
+            "checkpoint's folder, then read the new topic from its start with: run"
         )
     if table_id != found.table_id:
         state = "is gone" if table_id is None else "was replaced by another"
@@ -155,8 +155,10 @@ def _replaced(found: Binding, topic: Topic, topic_id: str, table_id: str | None)
 def _lost(found: Binding, topic: Topic, present: Present) -> str | None:
     """Which batches the table or the checkpoint has lost since; None if neither has."""
     pipeline = present.pipeline(found.generation)
-    return losses.of_table(topic, present, found.table_version) or losses.of_checkpoint(
-        topic, present, pipeline
+    return (
+        losses.of_table(topic, present, found.table_version)
+        or losses.set_back(topic, present, pipeline)
+        or losses.of_checkpoint(topic, present, pipeline)
     )
 
 

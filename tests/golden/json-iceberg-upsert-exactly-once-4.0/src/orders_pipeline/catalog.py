@@ -23,9 +23,11 @@ PATIENCE = {
 """How long a REST catalog is waited for, unless the settings say: Iceberg would without end."""
 NO_ANSWER = {
     *("RESTException", "ServiceFailureException", "ServiceUnavailableException"),
-    "TTransportException",
+    *("TTransportException", "MetaException", "RuntimeMetaException"),
 }
 """What Iceberg raises where its service is away or in trouble: a REST catalog, a Hive metastore."""
+MISSING = {"NoSuchTableException", "NoSuchNamespaceException"}
+"""What it raises where there is no such table."""
 
 
 def open_catalog(spark: SparkSession, topic: Topic) -> str:
@@ -69,10 +71,16 @@ def full_name(spark: SparkSession, topic: Topic) -> str:
 def load(spark: SparkSession, topic: Topic) -> Any:
     """The table as it is now: ``org.apache.iceberg.Table``; None where there is none."""
     name = full_name(spark, topic)
-    if not spark.catalog.tableExists(name):
-        return None
     jvm: Any = spark._jvm
-    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
+    session: Any = spark._jsparkSession
+    try:
+        # Else a catalog that cannot be opened would be taken for a namespace of Spark's own.
+        session.sessionState().catalogManager().catalog(open_catalog(spark, topic))
+        return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session, name)
+    except (PySparkException, Py4JJavaError) as error:
+        if MISSING & names(error):
+            return None
+        raise
 
 
 @contextmanager
@@ -85,13 +93,12 @@ def answers(topic: Topic) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
-        causes = java_causes(error)
-        if not any(cause.getClass().getSimpleName() in NO_ANSWER for cause in causes):
+        if not NO_ANSWER & names(error):
             raise
         raise NoAnswerError(
             f"The catalog at {topic.table.catalog_uri}, which knows the table of {topic.name}, "
-            f"does not answer, or not as it should: {causes[-1].toString()}. Nothing was written. "
-            "Start again once it does."
+            f"does not answer, or not as it should: {java_causes(error)[-1].toString()}. "
+            "Nothing was written. Start again once it does."
         ) from error
 
 
@@ -103,6 +110,11 @@ def java_causes(error: BaseException) -> list[Any]:
         found.append(cause)
         cause = cause.getCause()
     return found
+
+
+def names(error: BaseException) -> set[str]:
+    """The Java classes of an error and of what caused it, without their packages."""
+    return {str(cause.getClass().getSimpleName()) for cause in java_causes(error)}
 
 
 def call(spark: SparkSession, topic: Topic, procedure: str, arguments: str = "") -> DataFrame:

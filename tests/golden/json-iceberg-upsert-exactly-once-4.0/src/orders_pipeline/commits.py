@@ -9,6 +9,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -16,9 +17,9 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
-from . import table
+from . import catalog, table
 from .batch import Batch
-from .catalog import java_causes
+from .catalog import names
 from .publishing import published
 from .settings import Topic
 
@@ -28,11 +29,11 @@ CONFLICTS = {"CommitFailedException", "ValidationException"}
 UNKNOWN = {"CommitStateUnknownException", "RESTException"}
 """What it raises when no answer came to a commit, which may be in the table."""
 log = logging.getLogger(__name__)
+Action = Callable[[Any], None]
+"""What is given the table as it is now (``catalog.load``), and commits to it once."""
 
 
-def commit_batch(
-    action: Callable[[], None], batch: Batch, topic: Topic, spark: SparkSession
-) -> str:
+def commit_batch(action: Action, batch: Batch, topic: Topic, spark: SparkSession) -> str:
     """Does ``action``, whose one commit is this batch's and says so; returns the commit's id.
 
     Raises:
@@ -41,28 +42,31 @@ def commit_batch(
             does not know that, in which case the next start asks the table again.
     """
     commit_id = str(uuid.uuid4())
-    properties = {table.COMMIT: commit_id, table.LABEL: json.dumps(batch.label())}
+    label = json.dumps(batch.label())
+    properties = {table.COMMIT: commit_id, table.LABEL: label}
     try:
-        commit(properties, published(action, batch, topic, spark), spark)
+        commit(properties, published(action, batch, topic, spark), topic, spark)
     except (PySparkException, Py4JJavaError) as error:
-        if not UNKNOWN & names(error) or not table.has_commit(spark, topic, commit_id):
+        if not UNKNOWN & names(error):
+            raise
+        if not table.has_commit(catalog.load(spark, topic), commit_id, label):
             raise
         log.warning("batch %d of %s: no answer, but the table has it", batch.id, topic.name)
     return commit_id
 
 
-def commit_unlabelled(action: Callable[[], None], spark: SparkSession) -> str:
+def commit_unlabelled(action: Action, topic: Topic, spark: SparkSession) -> str:
     """Does ``action``, whose one commit is no batch's; returns the commit's id.
 
     Raises:
         PySparkException, Py4JJavaError: it failed.
     """
     commit_id = str(uuid.uuid4())
-    commit({table.COMMIT: commit_id}, action, spark)
+    commit({table.COMMIT: commit_id}, action, topic, spark)
     return commit_id
 
 
-def commit(properties: dict[str, str], action: Callable[[], None], spark: SparkSession) -> None:
+def commit(properties: dict[str, str], action: Action, topic: Topic, spark: SparkSession) -> None:
     """Does ``action``, again when another writer came first; its snapshots carry ``properties``.
 
     Raises:
@@ -73,7 +77,7 @@ def commit(properties: dict[str, str], action: Callable[[], None], spark: SparkS
     failures = jvm.java.lang.Class.forName("java.lang.RuntimeException")
     given = jvm.java.util.HashMap(properties)
     for attempt in range(1, ATTEMPTS + 1):
-        done = _Callable(action)
+        done = _Callable(partial(action, catalog.load(spark, topic)))
         jvm.org.apache.iceberg.spark.CommitMetadata.withCommitProperties(given, done, failures)
         if done.error is None:
             return
@@ -81,11 +85,6 @@ def commit(properties: dict[str, str], action: Callable[[], None], spark: SparkS
             raise done.error
         log.warning("attempt %d met another writer of the table", attempt)
         time.sleep(min(0.1 * 2**attempt, 5))
-
-
-def names(error: BaseException) -> set[str]:
-    """The Java classes of an error and of what caused it, without their packages."""
-    return {str(cause.getClass().getSimpleName()) for cause in java_causes(error)}
 
 
 class _Callable:

@@ -32,7 +32,8 @@ def compact(spark: SparkSession, topic: Topic, retention_hours: int) -> None:
         PySparkException, Py4JJavaError: other writers came first time and again, or it failed;
             what was not folded is as it was.
     """
-    if not table.exists(spark, topic):
+    held = catalog.load(spark, topic)
+    if held is None:
         raise RefusedError(f"There is no table {topic.location} yet. First: run")
 
     def do(procedure: str, arguments: str) -> None:
@@ -40,10 +41,12 @@ def compact(spark: SparkSession, topic: Topic, retention_hours: int) -> None:
         log.info("%s of %s: %s", procedure, topic.location, row.asDict())
 
     options = ", ".join(f"'{name}', '{value}'" for name, value in FOLD.items())
-    commit_unlabelled(lambda: do("rewrite_data_files", f"options => map({options})"), spark)
-    commit_unlabelled(lambda: do("rewrite_position_delete_files", ""), spark)
+    fold = f"options => map({options})"
+    commit_unlabelled(lambda _: do("rewrite_data_files", fold), topic, spark)
+    commit_unlabelled(lambda _: do("rewrite_position_delete_files", ""), topic, spark)
     expired = _hours_ago(retention_hours)
-    newest = table.newest_label_at(spark, topic) or expired
+    held.refresh()
+    newest = table.newest_label_at(held) or expired
     do("expire_snapshots", f"older_than => {_text(min(expired, newest))}, retain_last => 1")
     old = f"older_than => {_text(_hours_ago(max(retention_hours, ORPHAN_HOURS)))}"
     # Listed by the way that the table itself goes: Hadoop's may not know its paths (s3://).

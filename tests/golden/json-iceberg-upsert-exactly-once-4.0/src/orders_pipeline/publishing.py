@@ -1,19 +1,19 @@
 """A batch's commit that no second one can follow: it is staged, then published.
 
-What Iceberg stages under a ``wap.id`` is no part of the table before it is published. An append's
-id it publishes once, a MERGE only on the snapshot that it was made on. So nothing comes twice from
-a process that slept while another did its batch, or from a commit whose answer was lost and late:
-Iceberg, ``CherryPickOperation``.
+What Iceberg stages under a ``wap.id`` is no part of the table before it is published: a MERGE only
+on the snapshot that it was made on. So nothing comes twice from a process that slept while another
+did its batch, or from a commit whose answer was lost and late.
 """
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 from pyspark.sql import SparkSession
 
-from . import catalog, table
+from . import table
 from .batch import Batch
-from .errors import BatchError
+from .errors import BatchError, RefusedError
 from .settings import Topic
 
 ALLOWED = "write.wap.enabled"
@@ -21,34 +21,51 @@ ALLOWED = "write.wap.enabled"
 
 
 def published(
-    action: Callable[[], None], batch: Batch, topic: Topic, spark: SparkSession
-) -> Callable[[], None]:
+    action: Callable[[Any], None], batch: Batch, topic: Topic, spark: SparkSession
+) -> Callable[[Any], None]:
     """``action``, whose one commit is then staged as this batch's and published.
 
-    What is returned raises BatchError where the table has the batch by then. It raises what Iceberg
-    raises where another's commit came between: nothing was published, and it can be called again.
+    Both are given the table as it is before it (``catalog.load``).
+
+    What is returned raises as ``check_absent`` does. It raises what Iceberg raises where another's
+    commit came between: nothing was published, and it can be called again.
     """
     name = json.dumps(batch.label())
 
-    def stage_and_publish() -> None:
-        _allow(topic, spark)
+    def stage_and_publish(held: Any) -> None:
+        if held.properties().get(ALLOWED) != "true":
+            held.updateProperties().set(ALLOWED, "true").commit()
         spark.conf.set("spark.wap.id", name)
         try:
-            action()
+            action(held)
         finally:
             spark.conf.unset("spark.wap.id")
-        check_absent(batch, topic, spark)
-        held = catalog.load(spark, topic)
+        held.refresh()
+        check_absent(held, batch, topic)
         newest = reversed(held.snapshots())
-        staged = next(each for each in newest if each.summary().get("wap.id") == name)
-        held.manageSnapshots().cherrypick(staged.snapshotId()).commit()
+        found = (each for each in newest if each.summary().get("wap.id") == name)
+        staged: Any = next(found, None)
+        gone = f"batch {batch.id} of {topic.name} was staged, and is gone: another expired it"
+        _see(staged is not None, gone, spark)
+        _publish(held, staged, spark)
 
     return stage_and_publish
 
 
-def check_absent(batch: Batch, topic: Topic, spark: SparkSession) -> None:
-    """Raises BatchError where the table has the batch."""
-    label = table.newest_label(spark, topic, batch.pipeline)
+def check_absent(held: Any, batch: Batch, topic: Topic) -> None:
+    """Sees that the table, as it was loaded, has all batches up to this one, and not this one.
+
+    Raises:
+        BatchError: it has the batch.
+        RefusedError: it lacks the batch before it: every batch is a commit, also an empty one.
+    """
+    label = table.label_in(held, batch.pipeline)
+    if label and label["batch"] < batch.id - 1:
+        raise RefusedError(
+            f"The table {topic.location} was set back under this run: its newest batch is "
+            f"{label['batch']}, and the next was to be {batch.id}. Nothing of that was written. "
+            "Start again: the start says how to go on."
+        )
     if label and label["batch"] >= batch.id:
         raise BatchError(
             f"Batch {batch.id} of {topic.name} came into the table {topic.location} while this "
@@ -58,7 +75,24 @@ def check_absent(batch: Batch, topic: Topic, spark: SparkSession) -> None:
         )
 
 
-def _allow(topic: Topic, spark: SparkSession) -> None:
-    held = catalog.load(spark, topic)
-    if held.properties().get(ALLOWED) != "true":
-        held.updateProperties().set(ALLOWED, "true").commit()
+def _publish(held: Any, staged: Any, spark: SparkSession) -> None:
+    """Makes ``staged`` the table's state, unless that is another by now than it was made on.
+
+    Not by a cherry-pick, which takes a MERGE that only inserts for an append, and goes with any.
+    """
+    jvm: Any = spark._jvm
+    operations = held.operations()
+    base = operations.current()
+    newest = base.currentSnapshot()
+    same = staged.parentId() == (None if newest is None else newest.snapshotId())
+    _see(same, "another's commit came before the publication", spark)
+    builder = jvm.org.apache.iceberg.TableMetadata.buildFrom(base)
+    operations.commit(base, builder.setBranchSnapshot(staged.snapshotId(), "main").build())
+
+
+def _see(holds: bool, otherwise: str, spark: SparkSession) -> None:
+    """Raises what Iceberg raises where another's commit came between, unless it ``holds``."""
+    jvm: Any = spark._jvm
+    gateway: Any = spark.sparkContext._gateway
+    none = gateway.new_array(jvm.Object, 0)
+    jvm.org.apache.iceberg.exceptions.ValidationException.check(holds, otherwise, none)

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -19,6 +19,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from .batch import read_offsets
 from .errors import SettingsError
 from .places import under
 from .sections import Section
@@ -28,11 +29,17 @@ DEFAULTS = Path(__file__).with_name("defaults.toml")
 Ratio = Annotated[float, Field(gt=0, le=1)]
 
 
+def _check_start(text: str) -> str:
+    if text not in ("earliest", "latest"):
+        read_offsets(text)
+    return text
+
+
 class KafkaSettings(Section):
     """How the topics are read."""
 
     bootstrap_servers: str = "localhost:9092"
-    starting_offsets: Annotated[str, Field(pattern=r"^(earliest|latest|\{.*\})$")] = "earliest"
+    starting_offsets: Annotated[str, AfterValidator(_check_start)] = "earliest"
     """Only for a topic that has no checkpoint yet: earliest, latest, or JSON {"0": 123, ...}."""
     max_offsets_per_trigger: Annotated[int, Field(gt=0)] = 1_000_000
     """Records in one batch, at most, all partitions together."""
@@ -128,11 +135,10 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Orders the sources; see the module's docstring."""
-        conf = Path(os.environ.get("PIPELINE_CONF", "conf/pipeline.toml"))
         return (
             init_settings,
             env_settings,
-            TomlConfigSettingsSource(settings_cls, conf),
+            TomlConfigSettingsSource(settings_cls, _file()),
             TomlConfigSettingsSource(settings_cls, DEFAULTS),
         )
 
@@ -150,6 +156,8 @@ class Settings(BaseSettings):
         unknown = sorted(self.topic.keys() - set(self.topics))
         if unknown:
             raise ValueError(f"topic.{unknown[0]} is not one of topics, which are {self.topics}")
+        if len(set(self.topics)) < len(self.topics):
+            raise ValueError(f"topics has one of its names twice: {self.topics}")
         check_tables(self.tables)
         return self
 
@@ -180,12 +188,18 @@ class Settings(BaseSettings):
         )
 
 
+def _file() -> Path:
+    return Path(os.environ.get("PIPELINE_CONF", "conf/pipeline.toml"))
+
+
 def load() -> Settings:
     """Reads and validates the settings.
 
     Raises:
         SettingsError: one sentence for each wrong setting, with its name and what is wrong.
     """
+    if "PIPELINE_CONF" in os.environ and not _file().exists():
+        raise SettingsError(f"PIPELINE_CONF names {_file()}, which is not there.")
     try:
         return Settings()  # type: ignore[call-arg]  # the sources give the required ones
     except ValidationError as error:
@@ -194,3 +208,8 @@ def load() -> Settings:
             for problem in error.errors(include_url=False, include_input=False)
         ]
         raise SettingsError("The settings are wrong. " + "; ".join(problems)) from None
+    except ValueError as error:
+        raise SettingsError(
+            f"The settings cannot be read: {error}. {_file()} is TOML; in the environment a list "
+            'is JSON, such as ["id"].'
+        ) from None

@@ -1,6 +1,7 @@
 """The write: of each key the newest record wins, in the batch and against the Iceberg table."""
 
 from collections.abc import Callable
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
@@ -8,7 +9,7 @@ from pyspark.sql import functions as F
 from . import catalog, table
 from .batch import Batch, Written
 from .catalog import quoted
-from .commits import commit_batch, commit_unlabelled
+from .commits import Action, commit_batch, commit_unlabelled
 from .counting import every, observe
 from .newest import moment, newest
 from .settings import Topic
@@ -16,6 +17,8 @@ from .shapes import PARTITION
 
 ROW = "`new-row`"
 """What a row is called in the MERGE: as no table can be."""
+HELD = "_file"
+"""What marks a row of the table as there: a name that Iceberg gives to no table's own column."""
 
 
 def write(rows: DataFrame, batch: Batch, topic: Topic) -> Written:
@@ -26,26 +29,24 @@ def write(rows: DataFrame, batch: Batch, topic: Topic) -> Written:
 
 def fill(rows: DataFrame, topic: Topic) -> Written:
     """The same without a batch's identity: safe to repeat, an older record changes nothing."""
-    return _merge(rows, topic, lambda action: commit_unlabelled(action, rows.sparkSession))
+    return _merge(rows, topic, lambda action: commit_unlabelled(action, topic, rows.sparkSession))
 
 
-def _merge(
-    rows: DataFrame, topic: Topic, commit_it: Callable[[Callable[[], None]], str]
-) -> Written:
-    spark = rows.sparkSession
+def _merge(rows: DataFrame, topic: Topic, commit_it: Callable[[Action], str]) -> Written:
     rows, counts = observe(rows, received=every())
     latest, latest_counts = observe(newest(rows, topic), keys=every())
-    attempts: list[tuple[int | None, Observation]] = []
+    attempts: list[tuple[Any, int | None, Observation]] = []
 
-    def merge() -> None:
-        base = table.newest_snapshot(spark, topic)
+    def merge(held: Any) -> None:
+        base = table.newest_snapshot(held)
         judged, outcome = observe(_judged(latest, topic, base), **_outcomes())
-        attempts.append((base, outcome))
+        attempts.append((held, base, outcome))
         _merge_into(judged, topic)
 
     commit_id = commit_it(merge)
-    base, outcome = attempts[-1]
-    parent = table.parent(spark, topic, commit_id)
+    held, base, outcome = attempts[-1]
+    held.refresh()
+    parent = table.parent(held, commit_id)
     if parent == base:
         found = outcome.get
     else:  # another writer came between the look at the table and its change: look again
@@ -67,9 +68,9 @@ def _judged(latest: DataFrame, topic: Topic, snapshot: int | None) -> DataFrame:
 
     Iceberg does not say how many rows a MERGE deleted and how many it only found older.
     """
-    held = table.read(latest.sparkSession, topic, snapshot)
+    held = table.read(latest.sparkSession, topic, snapshot).withColumn(HELD, F.lit(True))
     newer = _is_newer(topic, "row", "held", "_partition")
-    absent = F.col("held._offset").isNull()
+    absent = F.col(f"held.{HELD}").isNull()
     wins = F.when(absent, ~F.col("row._deleted")).otherwise(newer)
     same_key = _same_key(topic, "row", "held")
     return (
@@ -118,6 +119,8 @@ def _same_key(topic: Topic, row: str, held: str) -> Column:
 
 
 def _is_newer(topic: Topic, row: str, held: str, partition: str) -> Column:
+    """Whether the row is the newer one, as it is where the held one does not say what it is of."""
+
     def both(name: str) -> tuple[Column, Column]:
         return _column(row, name), _column(held, name)
 
@@ -127,9 +130,9 @@ def _is_newer(topic: Topic, row: str, held: str, partition: str) -> Column:
     )
     by_coordinates = F.when(place == held_place, offset > held_offset).otherwise(by_time)
     if not topic.table.newest_by:
-        return by_coordinates
+        return F.coalesce(by_coordinates, F.lit(True))
     ours, theirs = moment(f"{row}.", topic), moment(f"{held}.", topic)
-    return (ours > theirs) | ((ours == theirs) & by_coordinates)
+    return F.coalesce((ours > theirs) | ((ours == theirs) & by_coordinates), F.lit(True))
 
 
 def _column(side: str, name: str) -> Column:

@@ -38,10 +38,15 @@ COMMIT = "ingest.commit"
 """The property of a snapshot that tells it from all others."""
 PUBLISHED = "published-wap-id"
 """Iceberg's own: has the label where what was staged came after another's snapshot."""
-PROPERTIES = {
-    "format-version": "2",
+MERGES = {
     # A MERGE writes what changes beside the files that are there, not those files anew.
     "write.merge.mode": "merge-on-read",
+    # It meets whatever was added since it looked: the same keys may be among that.
+    "write.merge.isolation-level": "serializable",
+}
+PROPERTIES = {
+    "format-version": "2",
+    **MERGES,
     # Each commit writes a file of metadata, and nobody else removes them.
     "write.metadata.delete-after-commit.enabled": "true",
 }
@@ -62,8 +67,11 @@ class Commit:
 def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
     """Makes the table if there is none, and adds the columns that it lacks.
 
+    One that another made gets the properties that a MERGE needs.
+
     Raises:
-        RefusedError: it lacks a column and the settings say not to add any, or a type differs.
+        RefusedError: it lacks a column and the settings say not to add any, or a type differs; or
+            it is of Iceberg's first format.
     """
     taken = sorted({column.name for column in columns if column.name.lower() in METADATA})
     if taken:
@@ -73,16 +81,18 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
         )
     columns = _kept(columns)
     name = catalog.full_name(spark, topic)
-    if not exists(spark, topic):
+    held = catalog.load(spark, topic)
+    if held is None:
         log.info("making the table %s", topic.location)
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {catalog.namespace(spark, topic)}")
         properties = ", ".join(f"'{key}' = '{value}'" for key, value in PROPERTIES.items())
         by = ", ".join(_partition_clause(entry) for entry in partitioning.partitioning(topic))
         spark.sql(
-            f"CREATE TABLE {name} ({_listed(columns)}) USING iceberg "
+            f"CREATE TABLE {name} ({_listed(spark, columns)}) USING iceberg "
             f"{f'PARTITIONED BY ({by})' if by else ''} TBLPROPERTIES ({properties})"
         )
         return
+    _check_format(held, topic)
     present = {field.name.lower(): field for field in spark.table(name).schema}
     missing = [field for field in columns if field.name.lower() not in present]
     for field in columns:
@@ -100,7 +110,8 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
         )
     if missing:
         log.info("adding to %s: %s", topic.location, [field.name for field in missing])
-        spark.sql(f"ALTER TABLE {name} ADD COLUMNS ({_listed(missing)})")
+        spark.sql(f"ALTER TABLE {name} ADD COLUMNS ({_listed(spark, missing)})")
+    _set_for_merges(spark, topic)
 
 
 def exists(spark: SparkSession, topic: Topic) -> bool:
@@ -110,7 +121,7 @@ def exists(spark: SparkSession, topic: Topic) -> bool:
         NoAnswerError: the catalog does not answer; nothing was written.
     """
     with catalog.answers(topic):
-        return bool(spark.catalog.tableExists(catalog.full_name(spark, topic)))
+        return catalog.load(spark, topic) is not None
 
 
 def identity(spark: SparkSession, topic: Topic) -> str | None:
@@ -177,22 +188,27 @@ def commits(spark: SparkSession, topic: Topic) -> list[Commit]:
 
 def newest_label(spark: SparkSession, topic: Topic, pipeline: str) -> dict[str, Any] | None:
     """The label of a pipeline's newest batch in the table's present state; None without one."""
-    labels = (_label(snapshot) for snapshot in _lineage(catalog.load(spark, topic)))
+    return label_in(catalog.load(spark, topic), pipeline)
+
+
+def label_in(held: Any, pipeline: str) -> dict[str, Any] | None:
+    """The same in the table as it was loaded (``catalog.load``)."""
+    labels = (_label(snapshot) for snapshot in _lineage(held))
     return next((label for label in labels if label and label["pipeline"] == pipeline), None)
 
 
-def newest_label_at(spark: SparkSession, topic: Topic) -> datetime | None:
-    """When the newest batch came into the table's present state; None where no label is left."""
-    for snapshot in _lineage(catalog.load(spark, topic)):
+def newest_label_at(held: Any) -> datetime | None:
+    """When the newest batch came into the table as loaded; None where no label is left."""
+    for snapshot in _lineage(held):
         if _label(snapshot):
             return datetime.fromtimestamp(snapshot.timestampMillis() / 1000, UTC)
     return None
 
 
-def may_forget(spark: SparkSession, topic: Topic, pipeline: str) -> bool:
-    """True when the table may have a batch of this pipeline whose snapshot has expired."""
+def may_forget(held: Any, pipeline: str) -> bool:
+    """True when the table as loaded may have a batch of the pipeline whose snapshot expired."""
     oldest = None
-    for snapshot in _lineage(catalog.load(spark, topic)):
+    for snapshot in _lineage(held):
         label = _label(snapshot)
         if label and label["pipeline"] == pipeline:
             return False  # a later one would be there as well
@@ -200,20 +216,25 @@ def may_forget(spark: SparkSession, topic: Topic, pipeline: str) -> bool:
     return oldest is not None and oldest.parentId() is not None
 
 
-def newest_snapshot(spark: SparkSession, topic: Topic) -> int | None:
-    """The snapshot that is the table's present state; None where it has never had a row."""
-    snapshot = catalog.load(spark, topic).currentSnapshot()
+def newest_snapshot(held: Any) -> int | None:
+    """The snapshot that is the table's state as loaded; None where it has never had a row."""
+    snapshot = held.currentSnapshot()
     return None if snapshot is None else int(snapshot.snapshotId())
 
 
-def has_commit(spark: SparkSession, topic: Topic, commit_id: str) -> bool:
-    """True when the table's present state has the commit of this id."""
-    return _snapshot(spark, topic, commit_id) is not None
+def has_commit(held: Any, commit_id: str, label: str) -> bool:
+    """True when the table as loaded has the commit of this id, or what it staged under ``label``.
+
+    What is published on another's commit is a copy, which has the label alone.
+    """
+    summaries = (snapshot.summary() for snapshot in _lineage(held))
+    return any(s.get(COMMIT) == commit_id or s.get(PUBLISHED) == label for s in summaries)
 
 
-def parent(spark: SparkSession, topic: Topic, commit_id: str) -> int | None:
+def parent(held: Any, commit_id: str) -> int | None:
     """The snapshot that a commit which is there was made on; None where it was the first."""
-    found = _snapshot(spark, topic, commit_id).parentId()
+    made = next(s for s in _lineage(held) if s.summary().get(COMMIT) == commit_id)
+    found = made.parentId()
     return None if found is None else int(found)
 
 
@@ -226,11 +247,6 @@ def _lineage(held: Any) -> Iterator[Any]:
         snapshot = None if parent is None else held.snapshot(parent)
 
 
-def _snapshot(spark: SparkSession, topic: Topic, commit_id: str) -> Any:
-    snapshots = _lineage(catalog.load(spark, topic))
-    return next((s for s in snapshots if s.summary().get(COMMIT) == commit_id), None)
-
-
 def _label(snapshot: Any) -> dict[str, Any] | None:
     summary = snapshot.summary()
     try:
@@ -240,6 +256,28 @@ def _label(snapshot: Any) -> dict[str, Any] | None:
     return label if isinstance(label, dict) and "pipeline" in label else None
 
 
+def _check_format(held: Any, topic: Topic) -> None:
+    version = held.operations().current().formatVersion()
+    if version < 2:
+        raise RefusedError(
+            f"The table {topic.location} is of Iceberg's format version {version}, in which no "
+            "single row can be deleted. Nothing was written. Raise it first: ALTER TABLE … SET "
+            "TBLPROPERTIES ('format-version' = '2')"
+        )
+
+
+def _set_for_merges(spark: SparkSession, topic: Topic) -> None:
+    held = catalog.load(spark, topic)
+    had = {name: held.properties().get(name) for name in MERGES}
+    if had == MERGES:
+        return
+    log.info("setting of %s: %s, where it had %s", topic.location, MERGES, had)
+    change = held.updateProperties()
+    for name, value in MERGES.items():
+        change.set(name, value)
+    change.commit()
+
+
 def _partition_clause(entry: partitioning.Partitioning) -> str:
     column = quoted(PARTITION if entry.column == "_partition" else entry.column)
     if not entry.transform:
@@ -247,8 +285,14 @@ def _partition_clause(entry: partitioning.Partitioning) -> str:
     return f"{entry.transform}({', '.join(filter(None, [entry.size, column]))})"
 
 
-def _listed(columns: StructType | list[StructField]) -> str:
-    return ", ".join(f"{quoted(c.name)} {c.dataType.simpleString()}" for c in columns)
+def _listed(spark: SparkSession, columns: StructType | list[StructField]) -> str:
+    return ", ".join(f"{quoted(c.name)} {_sql(spark, c.dataType)}" for c in columns)
+
+
+def _sql(spark: SparkSession, kind: DataType) -> str:
+    """The type in SQL, the names in it quoted, which ``simpleString`` does not do."""
+    jvm: Any = spark._jvm
+    return str(jvm.org.apache.spark.sql.types.DataType.fromJson(kind.json()).sql())
 
 
 def _kept(columns: StructType) -> StructType:

@@ -13,7 +13,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import functions as F
 
-from orders_pipeline import catalog, commits, compaction, sink, table
+from orders_pipeline import binding, catalog, commits, compaction, publishing, sink, table
 from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.errors import BatchError, RefusedError, SettingsError
 
@@ -67,9 +67,31 @@ def write_as_another(pipeline: Pipeline, key: str) -> None:
     table.fitted(other, pipeline.topic).writeTo(name_of(pipeline)).append()
 
 
+def make_table_as_another(pipeline: Pipeline, properties: str = "'by' = 'another'") -> None:
+    """The table is there before the pipeline: the records' columns alone, made another's way."""
+    pipeline.spark.sql(
+        f"CREATE NAMESPACE IF NOT EXISTS {catalog.namespace(pipeline.spark, pipeline.topic)}"
+    )
+    pipeline.spark.sql(
+        f"CREATE TABLE {name_of(pipeline)} (id STRING, amount INT, note STRING) USING iceberg "
+        f"TBLPROPERTIES ({properties})"
+    )
+
+
+def add_as_another(pipeline: Pipeline, *keys: str) -> None:
+    """Rows of these keys, without a word of where they come from."""
+    rows = pipeline.spark.createDataFrame([(key, 0) for key in keys], "id STRING, amount INT")
+    table.fitted(rows, pipeline.topic).writeTo(name_of(pipeline)).append()
+
+
 def fold_and_expire_all(pipeline: Pipeline) -> None:
     """As another program might, which knows nothing of batches."""
     compaction.compact(pipeline.spark, pipeline.topic, retention_hours=168)
+    expire_all(pipeline)
+
+
+def expire_all(pipeline: Pipeline) -> None:
+    """All snapshots but the newest."""
     given = "older_than => TIMESTAMP '9999-01-01 00:00:00', retain_last => 1"
     catalog.call(pipeline.spark, pipeline.topic, "expire_snapshots", given)
 
@@ -92,21 +114,37 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, action: Callable[[], Any]) -> Non
     monkeypatch.setattr(table, "fitted", act_first)
 
 
+def lose_the_answer(pipeline: Pipeline, patch: pytest.MonkeyPatch, arrived: bool) -> None:
+    """No answer comes to the next batch's commit, which ``arrived`` or did not."""
+    commit = commits.commit
+
+    def commit_and_fail(*given: Any) -> None:
+        patch.setattr(commits, "commit", commit)
+        if arrived:
+            commit(*given)
+        jvm: Any = pipeline.spark._jvm
+        cause = jvm.java.lang.RuntimeException("no answer")
+        lost = jvm.org.apache.iceberg.exceptions.CommitStateUnknownException(cause)
+        raise Py4JJavaError("Lost", lost)
+
+    patch.setattr(commits, "commit", commit_and_fail)
+
+
 def before_it_is_published(patch: pytest.MonkeyPatch, action: Callable[[], Any]) -> list[Any]:
     """Does ``action``, once, when a batch is staged and has looked for its label the last time.
 
     Given is a list that will hold what each look for a label finds.
     """
-    newest_label = table.newest_label
+    label_in = table.label_in
     looks: list[Any] = []
 
     def look_and_act(*given: Any) -> Any:
-        looks.append(found := newest_label(*given))
+        looks.append(found := label_in(*given))
         if len(looks) == 2:  # the first is before the batch
             as_another(action)
         return found
 
-    patch.setattr(table, "newest_label", look_and_act)
+    patch.setattr(table, "label_in", look_and_act)
     return looks
 
 
@@ -212,6 +250,75 @@ def test_replayed_batch_counts_once_when_it_was_published_after_anothers_commit(
     assert all(balance.holds for balance in pipeline.balances)
 
 
+def test_batch_counts_once_when_the_answer_to_its_publication_on_anothers_commit_is_lost(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another adds a row when the batch is staged; no answer comes to what publishes it then."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a")
+    pipeline.send(event("b", 2))
+    lose_the_answer(pipeline, monkeypatch, arrived=True)
+    before_it_is_published(monkeypatch, lambda: write_as_another(pipeline, "x"))
+
+    pipeline.drain()
+
+    assert ids(pipeline) == ["a", "b", "x"]
+    assert [balance.written for balance in pipeline.balances] == [1, 1]
+
+
+def test_table_that_is_rolled_back_under_the_run_takes_no_further_batch(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rolled back by two batches before the next begins, and what was rolled back expires.
+
+    Expected: a refusal by that batch, and by the next start.
+    """
+    pipeline = make()
+    ingest_in_batches(pipeline, "a")
+    first = table.newest_snapshot(catalog.load(pipeline.spark, pipeline.topic))
+    ingest_in_batches(pipeline, "b", "c")
+    pipeline.send(event("d", 3))
+
+    check = binding.check
+
+    def roll_back_and_check(*given: Any) -> None:
+        to_first = f"snapshot_id => {first}"
+        catalog.call(pipeline.spark, pipeline.topic, "rollback_to_snapshot", to_first)
+        expire_all(pipeline)
+        check(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(binding, "check", roll_back_and_check)
+        with pytest.raises(RefusedError, match=r"was set back under this run: .* 0, .* to be 3"):
+            pipeline.drain()
+    assert ids(pipeline) == ["a"]
+    with pytest.raises(RefusedError, match="was set back"):
+        pipeline.drain()
+
+
+def test_staged_batch_that_another_expires_is_staged_again(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is staged is no part of the table, so another's expiry takes it."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a")
+    pipeline.send(event("b", 2))
+    check_absent = publishing.check_absent
+
+    def expire_first(held: Any, *given: Any) -> None:
+        monkeypatch.setattr(publishing, "check_absent", check_absent)
+        as_another(lambda: expire_all(pipeline))
+        held.refresh()
+        check_absent(held, *given)
+
+    monkeypatch.setattr(publishing, "check_absent", expire_first)
+
+    pipeline.drain()
+
+    assert ids(pipeline) == ["a", "b"]
+    assert pipeline.balances[-1].holds
+
+
 @pytest.mark.parametrize("arrived", [True, False])
 def test_commit_without_an_answer_is_looked_for_in_the_table(
     make: MakePipeline, monkeypatch: pytest.MonkeyPatch, arrived: bool
@@ -220,18 +327,7 @@ def test_commit_without_an_answer_is_looked_for_in_the_table(
     pipeline = make()
     ingest_in_batches(pipeline, "a")
     pipeline.send(event("b", 2))
-    commit = commits.commit
-
-    def lose_the_answer(properties: Any, action: Any, spark: Any) -> None:
-        monkeypatch.setattr(commits, "commit", commit)
-        if arrived:
-            commit(properties, action, spark)
-        errors = spark._jvm.org.apache.iceberg.exceptions
-        cause = spark._jvm.java.lang.RuntimeException("no answer")
-        lost = errors.CommitStateUnknownException(cause)
-        raise Py4JJavaError("Lost", lost)
-
-    monkeypatch.setattr(commits, "commit", lose_the_answer)
+    lose_the_answer(pipeline, monkeypatch, arrived)
     if arrived:
         pipeline.drain()
     else:
@@ -296,6 +392,90 @@ def test_counts_are_right_when_another_changes_the_rows_in_hand(
     balance = pipeline.balances[-1]
     assert (balance.written, balance.deleted, balance.stale) == (2, 0, 1)
     assert balance.holds
+
+
+@pytest.mark.parametrize("newest_by", [None, "updated_at"])
+def test_rows_that_say_not_of_which_record_they_are_give_way_to_any_record(
+    make: MakePipeline, newest_by: str | None
+) -> None:
+    """A table of another's with rows: a record changes one, a delete takes one; one finds none."""
+    pipeline = make(table={"newest_by": newest_by})
+    pipeline.write_schema("id STRING NOT NULL, amount INT NOT NULL, updated_at TIMESTAMP")
+    make_table_as_another(pipeline)
+    add_as_another(pipeline, "a", "b", "c")
+    pipeline.send((b"a", None, [], 0), event("b", 2), (b"x", None, [], 0))
+
+    pipeline.drain()
+
+    assert {row.id: row.amount for row in pipeline.rows()} == {"b": 2, "c": 0}
+    balance = pipeline.balances[-1]
+    assert (balance.written, balance.deleted, balance.stale) == (1, 1, 1)
+    assert balance.holds
+    pipeline.send((b"c", None, [], 0))
+    pipeline.drain()
+    assert ids(pipeline) == ["b"]
+
+
+def test_table_of_the_first_format_is_refused(make: MakePipeline) -> None:
+    """In it no row can be deleted beside the files that are there."""
+    pipeline = make()
+    make_table_as_another(pipeline, "'format-version' = '1'")
+    with pytest.raises(RefusedError, match="format version 1"):
+        pipeline.drain()
+
+
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_key_is_there_once_when_another_adds_it_before_the_batch_is_published(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """A table of another's, with Iceberg's own way to merge; the batch has a new key alone.
+
+    Expected: the way of the pipeline's own tables; and where another changes it back in the
+    batch, the same.
+    """
+    pipeline = make()
+    make_table_as_another(pipeline, "'write.merge.isolation-level' = 'snapshot'")
+    add_as_another(pipeline, "x")
+    table.prepare(pipeline.spark, pipeline.topic, pipeline_schema(pipeline))
+    properties = catalog.load(pipeline.spark, pipeline.topic).properties()
+    assert {name: properties.get(name) for name in table.MERGES} == table.MERGES
+    pipeline.send(event("a", 1))
+    change = f"ALTER TABLE {name_of(pipeline)} SET TBLPROPERTIES ('write.merge.mode' = '{mode}')"
+    meanwhile(monkeypatch, lambda: pipeline.spark.sql(change))
+    before_it_is_published(monkeypatch, lambda: add_as_another(pipeline, "a"))
+
+    pipeline.drain()
+
+    assert {row.id: row.amount for row in pipeline.rows()} == {"a": 1, "x": 0}
+    assert len(ids(pipeline)) == 2
+    assert pipeline.balances[-1].holds
+
+
+def test_table_is_loaded_a_few_times_for_a_batch(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time is a call to the catalog: for its id, the labels (twice, to append), the commit."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a")
+    loads: list[str] = []
+    load = catalog.load
+    check = binding.check
+
+    def count(*given: Any) -> Any:
+        loads.append("load")
+        return load(*given)
+
+    def begin_to_count(*given: Any) -> None:
+        monkeypatch.setattr(catalog, "load", count)
+        check(*given)
+
+    monkeypatch.setattr(binding, "check", begin_to_count)
+    pipeline.send(event("b", 2))
+
+    pipeline.drain()
+
+    assert ids(pipeline) == ["a", "b"]
+    assert 0 < len(loads) <= 4
 
 
 def test_batch_goes_on_when_another_writes_at_the_same_time(

@@ -4,8 +4,11 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+from pydantic import NonNegativeInt, TypeAdapter
+
 Offsets = dict[int, int]
 """For each partition, an offset; as an end it is the first one that is *not* included."""
+_WRITTEN = TypeAdapter(dict[NonNegativeInt, NonNegativeInt])
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,19 @@ def offsets_to_json(offsets: Offsets) -> dict[str, int]:
 def offsets_from_json(offsets: dict[str, int]) -> Offsets:
     """The reverse of ``offsets_to_json``."""
     return {int(partition): offset for partition, offset in offsets.items()}
+
+
+def read_offsets(text: str) -> Offsets:
+    """Offsets as a person writes them: ``{"0": 120, "1": 98}``.
+
+    Raises:
+        ValueError: the text is not that; the message says how to write it.
+    """
+    try:
+        return _WRITTEN.validate_json(text)
+    except ValueError:
+        example = '{"0": 120, "1": 98}'
+        raise ValueError(f"{text!r} is not offsets. Write them as {example}") from None
 
 
 def command_to_go_on(topic: str, ends: dict[str, int]) -> str:

@@ -142,9 +142,9 @@ def _replaced(found: Binding, topic: Topic, topic_id: str, table_id: str | None)
         state = "is gone" if table_id is None else "was replaced by another"
         return (
             f"The topic {topic.location} {state} since {topic.checkpoint} was made, so the rows "
-            "that the checkpoint counts as written are not in it. Nothing was written. Restore the "
-            "topic; or remove the checkpoint's folder and start; or go on without those rows: "
-            f"run --rebind {topic.name}"
+            "that the checkpoint counts as written are not in it. Nothing was written. To send all "
+            "again from kafka.starting_offsets on, remove the checkpoint's folder first; to go on "
+            f"without those rows, keep it. Then: run --rebind {topic.name}"
         )
     return None
 

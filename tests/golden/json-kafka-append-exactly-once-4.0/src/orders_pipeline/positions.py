@@ -14,6 +14,7 @@ from confluent_kafka import TopicPartition as Committed
 
 from . import kafka
 from .batch import Batch, Offsets, offsets_to_json
+from .errors import NoAnswerError
 from .settings import Topic
 
 HEADER = "ingest."
@@ -24,6 +25,9 @@ NOT_READY = (
     KafkaError.NOT_COORDINATOR,
 )
 """What brokers answer for a moment after they started, or after another of them was lost."""
+OPEN_S = 90
+"""An open transaction hides the offsets that it would change. If its process died, the brokers end
+it after 60 s (``transactions.py``), and look for such ones every 10 s."""
 HEADROOM_BYTES = 1024
 """Room in an output record for our own headers and framing."""
 
@@ -70,11 +74,16 @@ def all_held(topic: Topic) -> dict[int, Position]:
 
 
 def _committed(topic: Topic) -> list[Committed]:
-    """What the group has committed; asked for again while its broker is not ready to say it."""
+    """What the group has committed; asked for again while its broker is not ready to say it.
+
+    Raises:
+        NoAnswerError: a transaction hides it, and does not end.
+        KafkaException: the brokers refuse.
+    """
     name = group(topic)
     asked = [ConsumerGroupTopicPartitions(name)]
     admin = kafka.admin(topic.settings.kafka.bootstrap_servers)
-    deadline = time.monotonic() + kafka.TIMEOUT_S
+    began = time.monotonic()
     while True:
         try:
             # Stable: none of a transaction that may still be rolled back.
@@ -82,11 +91,33 @@ def _committed(topic: Topic) -> list[Committed]:
                 asked, require_stable=True, request_timeout=kafka.TIMEOUT_S
             )
             found: list[Committed] = answers[name].result(kafka.TIMEOUT_S + 5).topic_partitions
+            for each in found:
+                fail_if_hidden(each)
             return found
         except KafkaException as error:
-            if error.args[0].code() not in NOT_READY or time.monotonic() > deadline:
+            code, waited_s = error.args[0].code(), time.monotonic() - began
+            if code == KafkaError.UNSTABLE_OFFSET_COMMIT and waited_s > OPEN_S:
+                raise NoAnswerError(
+                    f"Up to where the rows of {topic.name} are in {topic.location} is not to be "
+                    f"known: a transaction that changes it has been open for {OPEN_S} s. Nothing "
+                    "was written. End the process that has it open, then start again."
+                ) from None
+            is_soon = code == KafkaError.UNSTABLE_OFFSET_COMMIT or (
+                code in NOT_READY and waited_s <= kafka.TIMEOUT_S
+            )
+            if not is_soon:
                 raise
             time.sleep(0.2)
+
+
+def fail_if_hidden(committed: Committed) -> None:
+    """Tells a partition of which the brokers do not say the offset from one that has none.
+
+    Raises:
+        KafkaException: why they do not; ``UNSTABLE_OFFSET_COMMIT`` while a transaction hides it.
+    """
+    if committed.error:
+        raise KafkaException(committed.error)
 
 
 def held(topic: Topic, pipeline: str) -> dict[int, Position]:
@@ -101,10 +132,14 @@ def behind(held: dict[int, Position], batch: Batch) -> list[int]:
     return [partition for partition, end in batch.ends.items() if ends.get(partition, 0) < end]
 
 
-def label(held: dict[int, Position]) -> dict[str, Any]:
-    """The newest batch of these positions, as ``Batch.label`` has it."""
+def label(held: dict[int, Position], all_held: dict[int, Position]) -> dict[str, Any]:
+    """The newest batch of the positions *held*, as ``Batch.label`` has it.
+
+    Its ends are those of *all_held*: the group has one position for each source partition, and who
+    goes on in one of them has to in each.
+    """
     newest = max(held.values(), key=lambda position: position.batch)
-    ends = offsets_to_json({partition: position.offset for partition, position in held.items()})
+    ends = offsets_to_json({partition: each.offset for partition, each in all_held.items()})
     return {
         "pipeline": newest.pipeline,
         "batch": newest.batch,

@@ -11,7 +11,7 @@ from .delivery import AFTER_A_FAILURE, as_refused, refused_by
 from .errors import BatchError, RefusedError
 from .placing import placed
 from .settings import Topic
-from .transactions import FENCED, SENT, Work, sender
+from .transactions import FENCED, SENT, TIMEOUT_S, Work, sender
 
 
 def produce(records: DataFrame, batch: Batch, topic: Topic) -> Written:
@@ -66,8 +66,10 @@ def _error(
     if code in FENCED:
         return RefusedError(
             f"Another process sends the rows of {topic.name} to {topic.location} under the "
-            f"checkpoint {topic.checkpoint}, so this one was shut out: of {of}, what it had in "
-            "hand was rolled back. Let one process run for each checkpoint."
+            f"checkpoint {topic.checkpoint}, so this one was shut out, or its transaction was open "
+            f"for longer than {TIMEOUT_S} s: of {of}, what it had in hand was rolled back. Let one "
+            "process run for each checkpoint; if there is but one, see why the brokers take rows "
+            "so slowly, then start again."
         )
     return BatchError(
         f"The rows of {of}, could not be sent to {topic.location}: {problem}. What it had in hand "

@@ -13,18 +13,14 @@ from .batch import Refused, Written
 from .counting import every, observe
 from .delivery import AFTER_A_FAILURE
 from .errors import BatchError
-from .positions import HEADER
+from .positions import HEADER, HEADROOM_BYTES
 from .settings import Topic
 from .shapes import HEADERS
 
 ACKNOWLEDGED = {"kafka.acks": "all", "kafka.enable.idempotence": "true"}
 """Every replica in sync has the record, and has it once however often it is sent."""
-UNACKNOWLEDGED = {
-    "kafka.acks": "0",
-    "kafka.enable.idempotence": "false",
-    "kafka.retries": "0",
-}
-"""A record leaves this machine once; whether it arrives is not known."""
+BUFFER_BYTES = 32 * 1024 * 1024
+"""What a producer has for records on their way, unless one alone may need more: Kafka's default."""
 V1 = "spark.sql.sources.useV1SourceList"
 
 
@@ -48,6 +44,7 @@ def send(records: DataFrame, topic: Topic, producer: dict[str, str]) -> Written:
                 .mode("append")
                 .options(**kafka.spark_options(topic.settings), **producer)
                 .option("kafka.max.request.size", limit)
+                .option("kafka.buffer.memory", max(BUFFER_BYTES, limit + HEADROOM_BYTES))
                 .option("kafka.delivery.timeout.ms", 60_000)
                 .option("kafka.request.timeout.ms", 20_000)
                 .option("kafka.max.block.ms", 30_000)

@@ -56,7 +56,9 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
         topics = {row.topic for row in records.select("topic").distinct().collect()}
     held = table.read(rows.sparkSession, topic, topics).where(F.col("_topic") == topic.name)
     missing = records.join(held.select(*names[1:]), names[1:], "left_anti")
-    done = send(missing, topic, ACKNOWLEDGED)
+    # One task sends all of a source partition, in order: of a key, the newest record comes last.
+    in_order = missing.repartition("_partition").sortWithinPartitions("_partition", "_offset")
+    done = send(in_order, topic, ACKNOWLEDGED)
     received = int(counts.get["received"])
     skipped = received - done.received
     return Written(received, done.written, skipped=skipped, refused=done.refused)

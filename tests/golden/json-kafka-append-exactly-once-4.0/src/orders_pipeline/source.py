@@ -4,7 +4,7 @@ import json
 
 from pyspark.sql import DataFrame, SparkSession
 
-from .batch import Offsets, offsets_from_json, offsets_to_json
+from .batch import Offsets, offsets_to_json, read_offsets
 from .kafka import partition_count, read_options
 from .settings import Settings, Topic
 from .shapes import RECORDS
@@ -23,7 +23,7 @@ def read_stream(spark: SparkSession, topic: Topic, starting: str) -> DataFrame:
     """
     kafka = topic.settings.kafka
     if starting not in ("earliest", "latest"):
-        given = offsets_from_json(json.loads(starting))
+        given = read_offsets(starting)
         partitions = range(partition_count(topic.settings, topic.name))
         starting = _by_topic(topic.name, {p: given.get(p, EARLIEST) for p in partitions})
     return (

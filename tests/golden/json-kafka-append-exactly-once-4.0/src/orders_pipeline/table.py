@@ -54,14 +54,18 @@ def identity(spark: SparkSession, topic: Topic) -> str | None:
 
 
 def newest_labels(spark: SparkSession, topic: Topic) -> list[dict[str, Any]]:
-    """The label of the newest batch of each pipeline that ever sent rows here, the newest first."""
+    """The label of the newest batch of each pipeline that ever sent rows here, the newest first.
+
+    All have the same ends: up to where the rows are, whichever pipeline sent them.
+    """
     by_pipeline: dict[str, dict[int, positions.Position]] = {}
-    for partition, position in positions.all_held(topic).items():
+    all_held = positions.all_held(topic)
+    for partition, position in all_held.items():
         by_pipeline.setdefault(position.pipeline, {})[partition] = position
     newest = sorted(
         by_pipeline.values(), key=lambda held: max(p.sent_at for p in held.values()), reverse=True
     )
-    return [positions.label(held) for held in newest]
+    return [positions.label(held, all_held) for held in newest]
 
 
 def read(spark: SparkSession, topic: Topic, topics: Iterable[str] = ()) -> DataFrame:

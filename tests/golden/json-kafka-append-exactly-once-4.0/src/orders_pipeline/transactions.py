@@ -16,22 +16,26 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from pyspark import TaskContext
 
-from .positions import HEADER, Position, from_committed, now, to_commit
+from .positions import HEADER, OPEN_S, Position, fail_if_hidden, from_committed, now, to_commit
 
 SENT = "partition INT, written BIGINT, refused STRING, code INT, problem STRING"
 """What became of a source partition's rows: ``refused`` is ``Position.refused`` as JSON; ``code``
 and ``problem`` are null where all is well."""
-COMMIT_EVERY_S = 15
-"""A transaction is committed at the next chance after this, well before Kafka's 60 s are over."""
-DELIVERY_S = 30
-"""A record that its topic has not taken after this is given up, and with it the transaction."""
+COMMIT_EVERY_S = 10
+"""A transaction is committed before the next row after this, well before Kafka's 60 s are over."""
+DELIVERY_S = 35
+"""A record that its topic has not taken after this is given up, and with it the transaction. It may
+wait for all that is queued before it."""
 ROLL_BACK_S = 10
 """How long that may take; what is not rolled back then, the next start or the brokers roll back."""
 TIMEOUT_S = 60
 """Longer than those three together: after it the brokers end a transaction, and its producer is
 answered as if another process had begun."""
-QUEUE_KIB = 16 * 1024
-"""Records on their way to the brokers, at most."""
+QUEUE_KIB = 4 * 1024
+"""Records on their way to the brokers, at most: little enough for a topic that takes 120 kB/s of
+each task."""
+SPARE_KIB = 1024
+"""Room in the queue beside the largest record."""
 MAX_REFUSED = 100
 """Rows of a partition and a batch that are noted as refused; each is a number in that note."""
 FENCED = (
@@ -40,7 +44,7 @@ FENCED = (
     KafkaError.PRODUCER_FENCED,
     KafkaError.INVALID_PRODUCER_ID_MAPPING,
 )
-"""A newer process has begun with this transactional id."""
+"""A newer process has begun with this transactional id, or the brokers ended the transaction."""
 ROLLED_BACK = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 """What becomes of records by a roll-back: not why there was one."""
 MOVING = (
@@ -128,7 +132,7 @@ class _Sender:
                 "message.timeout.ms": DELIVERY_S * 1000,
                 "message.max.bytes": max(work.limit_bytes, 1000),
                 "batch.size": min(work.limit_bytes, 1_000_000),
-                "queue.buffering.max.kbytes": QUEUE_KIB,
+                "queue.buffering.max.kbytes": max(QUEUE_KIB, work.limit_bytes // 1024 + SPARE_KIB),
                 "linger.ms": 20,
                 "partitioner": "murmur2_random",  # as Java's producers choose by key
                 "delivery.report.only.error": True,
@@ -149,8 +153,6 @@ class _Sender:
         try:
             for batch in batches:
                 written += self._send(batch)
-                if self._began_at and time.monotonic() - self._began_at > COMMIT_EVERY_S:
-                    self._commit(batch.column("_offset")[-1].as_py() + 1)
             if self._position < self._work.end or self._began_at:
                 self._begin()
                 self._commit(self._work.end)
@@ -183,17 +185,28 @@ class _Sender:
                 (HEADER + "offset", b"%d" % offset),
                 (HEADER + "timestamp", b"%d" % timestamp_ms),
             ]
-            if not self._began_at:
-                self._begin()
+            if self._has_been_open_for(COMMIT_EVERY_S):
+                self._commit(offset)
+            self._begin()
             while True:
                 try:
                     produce(topic, value, key, -1 if to is None else to, headers=headers)
                     break
-                except BufferError:
-                    self._producer.poll(0.1)
+                except BufferError as error:
+                    self._wait_for_room(error)
             written += 1
         self._producer.poll(0)
         return written
+
+    def _wait_for_room(self, error: BufferError) -> None:
+        if self._has_been_open_for(COMMIT_EVERY_S + DELIVERY_S):
+            problem = f"for {DELIVERY_S} s there was no room for another record: {error}"
+            raise KafkaException(KafkaError(KafkaError._QUEUE_FULL, problem))
+        self._producer.poll(0.01)
+
+    def _has_been_open_for(self, seconds: float) -> bool:
+        """True when a transaction is open and has been for longer than that."""
+        return self._began_at is not None and time.monotonic() - self._began_at > seconds
 
     def _roll_back(self) -> None:
         try:
@@ -228,7 +241,9 @@ class _Sender:
 
     def _held(self) -> Position | None:
         asked = [TopicPartition(self._work.source, self._work.partition)]
-        [found] = _patiently(lambda: self._consumer.committed(asked, TIMEOUT_S))
+        # Asks until no other's transaction hides the answer.
+        [found] = _patiently(lambda: self._consumer.committed(asked, OPEN_S))
+        fail_if_hidden(found)
         position = from_committed(found)
         return position if position and position.pipeline == self._work.pipeline else None
 

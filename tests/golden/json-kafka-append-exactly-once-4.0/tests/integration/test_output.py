@@ -1,12 +1,14 @@
 """The output topic: what its records are, and what becomes of a batch when it takes none."""
 
+import json
+import shutil
 import uuid
 from typing import Any
 
 import pytest
 from pyspark.sql import functions as F
 
-from orders_pipeline import backfill, columns, sink, table
+from orders_pipeline import backfill, columns, kafka, positions, sink, table
 from orders_pipeline import pipeline as steps
 from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.errors import BatchError, RefusedError
@@ -150,15 +152,21 @@ def test_missing_output_topic_is_refused_when_the_settings_say_so(make: MakePipe
 
 
 def test_recreated_output_topic_is_refused(make: MakePipeline) -> None:
-    """The output topic is made anew between two runs: the rows that were in it are not."""
+    """The output topic is made anew between two runs: the rows that were in it are not.
+
+    Then, as the refusal says, the checkpoint's folder is removed. Expected: all are sent again.
+    """
     pipeline = make()
     pipeline.send(event("a", 1))
     pipeline.drain()
     delete_topic(pipeline.bootstrap_servers, pipeline.topic.location)
     create_topic(pipeline.bootstrap_servers, pipeline.topic.location, 2)
 
-    with pytest.raises(RefusedError, match="was replaced by another"):
+    with pytest.raises(RefusedError, match=r"was replaced by another.*remove .* folder first"):
         pipeline.drain()
+    shutil.rmtree(pipeline.topic.checkpoint)
+    pipeline.drain(rebind=True)
+    assert ids(pipeline) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -182,6 +190,72 @@ def test_row_that_is_too_large_is_a_dead_letter(
     assert letter.headers["__connect.errors.offset"] == b"1"
     [balance] = pipeline.balances
     assert (balance.written, balance.dead_lettered, balance.holds) == (2, 1, True)
+
+
+@pytest.mark.parametrize(("limit_bytes", "row_bytes"), [(32 * 2**20, 17 * 2**20), (2**31 - 1, 10)])
+def test_row_is_sent_when_the_topic_takes_more_than_clients_do_unasked(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch, limit_bytes: int, row_bytes: int
+) -> None:
+    """Sent: a row larger than a client's usual queue; a small one to a topic that takes any size.
+
+    Expected: it is there, and no dead letter.
+    """
+    pipeline = make()
+    any_size = {"max.message.bytes": str(limit_bytes)}
+    create_topic(pipeline.bootstrap_servers, pipeline.topic.location, 2, any_size)
+    transform_to(monkeypatch, note=F.repeat(F.lit("x"), row_bytes))
+    pipeline.send(event("a", 1))
+
+    pipeline.drain()
+
+    [record] = output(pipeline)
+    assert len(decode_value(pipeline.topic, record.value)["note"]) == row_bytes
+    assert [balance.dead_lettered for balance in pipeline.balances] == [0]
+
+
+def test_backfill_sends_the_newest_record_of_a_key_last(make: MakePipeline) -> None:
+    """Sent: 40 records of one key; the output topic is made anew and filled by a backfill.
+
+    With as many tasks as a job has. Expected: the order of the source.
+    """
+    pipeline = make(table={"key_columns": ["id"]})
+    pipeline.send(*(event("a", n) for n in range(40)))
+    pipeline.drain()
+    drop_table(pipeline.spark, pipeline.topic)
+    create_topic(pipeline.bootstrap_servers, pipeline.topic.location, 2)
+    shuffled = "spark.sql.shuffle.partitions"
+    before = pipeline.spark.conf.get(shuffled)
+    pipeline.spark.conf.set(shuffled, "8")
+    try:
+        backfill.backfill(pipeline.spark, pipeline.topic, {}, {0: 40})
+    finally:
+        pipeline.spark.conf.set(shuffled, str(before))
+
+    sent = [decode_value(pipeline.topic, each.value)["amount"] for each in output(pipeline)]
+    assert sent == list(range(40))
+
+
+def test_lost_checkpoint_goes_on_in_each_partition_when_another_pipeline_fed_some(
+    make: MakePipeline,
+) -> None:
+    """Fed: a partition by this checkpoint, the other by one before it. Then this one is lost.
+
+    Expected: the refusal names where each of them ends.
+    """
+    pipeline = make()
+    topic = pipeline.topic
+    pipeline.send(event("a", 1), event("b", 2, partition=1), event("c", 3, partition=1))
+    pipeline.drain()
+    older = positions.all_held(topic)[1]._replace(pipeline="older.0", sent_at="2026-01-01")
+    note = positions.to_commit(topic.name, 1, older)
+    kafka.commit(topic.settings, positions.group(topic), [note])
+    shutil.rmtree(topic.checkpoint)
+
+    with pytest.raises(RefusedError) as refused:
+        pipeline.drain()
+
+    ends = json.dumps({"0": 1, "1": 2})
+    assert f"PIPELINE_KAFKA__STARTING_OFFSETS='{ends}'" in str(refused.value)
 
 
 def test_batch_without_a_good_record_is_finished(make: MakePipeline) -> None:

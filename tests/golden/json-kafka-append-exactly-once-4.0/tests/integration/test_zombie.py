@@ -1,11 +1,22 @@
-"""A process that was taken for dead and is not: its rows do not count."""
+"""A process that was taken for dead and is not: its rows do not count. And what it left open."""
 
 import os
 import signal
-from contextlib import suppress
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from orders_pipeline import table
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from orders_pipeline import kafka, positions, table, transactions
+from orders_pipeline.positions import Position
+from orders_pipeline.settings import Topic
+from orders_pipeline.transactions import Work
 
 from tests.integration.test_process import Job
 from tests.support.pipeline import MakePipeline, event
@@ -46,6 +57,102 @@ def test_process_that_was_only_asleep_is_shut_out(make: MakePipeline, tmp_path: 
     held = read_topic(servers, name)
     sources = {(each.headers["ingest.partition"], each.headers["ingest.offset"]) for each in held}
     assert len(held) == len(sources) == count
+
+
+def test_positions_are_waited_for_while_a_transaction_is_open(make: MakePipeline) -> None:
+    """Left open: a transaction that moves a position on. Expected: the one from before it."""
+    pipeline = make()
+    pipeline.send(event("a", 1), event("b", 2, partition=1))
+    pipeline.drain()
+    before = positions.all_held(pipeline.topic)
+
+    with left_open(pipeline.topic):
+        assert positions.all_held(pipeline.topic) == before
+    assert sorted(before) == [0, 1]
+
+
+def test_task_sends_no_row_again_when_a_transaction_is_open(make: MakePipeline) -> None:
+    """As above, as a task sees it: it is given a row that is there."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    held = positions.all_held(pipeline.topic)[0]
+
+    with left_open(pipeline.topic):
+        sender = new_sender(pipeline.topic, held, end=1)
+    assert sender.send(iter([rows_to(pipeline.topic, 1)])) == (0, {})
+
+
+def test_rows_are_committed_between_two_rows_when_a_transaction_is_old(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sent: three rows in one piece, while any transaction counts as old.
+
+    Expected: a transaction for each, which takes an offset of its own in the log.
+    """
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    name = pipeline.topic.location
+    before = end_offsets(pipeline.bootstrap_servers, name)[0]
+    monkeypatch.setattr(transactions, "COMMIT_EVERY_S", 0)
+
+    held = positions.all_held(pipeline.topic)[0]
+    sender = new_sender(pipeline.topic, held, end=4)
+
+    assert sender.send(iter([rows_to(pipeline.topic, 4)])) == (3, {})
+    assert end_offsets(pipeline.bootstrap_servers, name)[0] == before + 2 * 3
+    assert len(read_topic(pipeline.bootstrap_servers, name)) == 4
+    assert positions.all_held(pipeline.topic)[0].offset == 4
+
+
+@contextmanager
+def left_open(topic: Topic) -> Iterator[None]:
+    """A transaction moves the position of partition 0 on; 2 s later it is rolled back."""
+    client = kafka.client_options(topic.settings.kafka.bootstrap_servers)
+    producer = Producer(client | {"transactional.id": uuid.uuid4().hex})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    group = Consumer(client | {"group.id": positions.group(topic)}).consumer_group_metadata()
+    moved = positions.all_held(topic)[0]._replace(offset=99)
+    producer.send_offsets_to_transaction([positions.to_commit(topic.name, 0, moved)], group, 30)
+    ends = threading.Timer(2, producer.abort_transaction, [30])
+    ends.start()
+    yield
+    ends.join()
+
+
+def new_sender(topic: Topic, held: Position, end: int) -> Any:
+    """What sends the rows of partition 0 in a task, after those that are *held*."""
+    work = Work(
+        client=kafka.client_options(topic.settings.kafka.bootstrap_servers),
+        transactional_id=uuid.uuid4().hex,
+        group=positions.group(topic),
+        source=topic.name,
+        partition=0,
+        end=end,
+        pipeline=held.pipeline,
+        batch=held.batch,
+        schema=held.schema,
+        limit_bytes=1_000_000,
+    )
+    return transactions._Sender(work, lambda error, topic: None)
+
+
+def rows_to(topic: Topic, count: int) -> pa.RecordBatch:
+    """The *output records* (``sink.py``) of the first offsets of partition 0."""
+    rows: dict[str, list[Any]] = {
+        "_partition": [0] * count,
+        "_offset": list(range(count)),
+        "_timestamp": [0] * count,
+        "topic": [topic.location] * count,
+        "partition": [0] * count,
+        "key": [None] * count,
+        "value": [b"{}"] * count,
+        "headers": [None] * count,
+        "refused": [None] * count,
+    }
+    return pa.RecordBatch.from_pydict(rows)
 
 
 def signal_session(session: int, number: signal.Signals) -> None:

@@ -42,11 +42,30 @@ def test_topic_takes_what_is_said_of_it_and_the_rest_from_table(conf: Path) -> N
         ('trigger = "often"', "trigger"),
         ("[breaker]\nmax_rejected_ratio = 7", "breaker.max_rejected_ratio"),
         ("[kafka]\nbootstrap_server = 1", "kafka.bootstrap_server: Extra inputs"),
+        ("[kafka]\nstarting_offsets = '{\"0\": 12,}'", "kafka.starting_offsets: .* is not offsets"),
+        ('[kafka]\nstarting_offsets = \'{"orders": {"0": 12}}\'', "is not offsets"),
+        ("[kafka", "cannot be read"),
         ('[topic."other"]\nschema_changes = "add"', "topic.other is not one of topics"),
     ],
 )
 def test_wrong_setting_is_named(conf: Path, text: str, said: str) -> None:
     conf.write_text(text)
+    with pytest.raises(SettingsError, match=said):
+        load()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("PIPELINE_CONF", "/nowhere/pipeline.toml", "PIPELINE_CONF names /nowhere"),
+        ("PIPELINE_TOPICS", "orders", 'field "topics"'),
+        ("PIPELINE_TOPICS", '["orders", "orders"]', "one of its names twice"),
+    ],
+)
+def test_wrong_variable_is_named(
+    conf: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str
+) -> None:
+    monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError, match=said):
         load()
 

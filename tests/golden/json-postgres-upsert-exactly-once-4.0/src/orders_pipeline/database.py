@@ -6,11 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from .errors import NoAnswerError, PipelineError, SettingsError
 from .settings import Settings, Topic
@@ -19,6 +20,13 @@ PASSWORD = "PIPELINE_DATABASE_PASSWORD"  # noqa: S105  # the name of it
 ATTEMPTS = 5
 PASSES_BY = ("08", "40", "57P")
 """SQLSTATEs of a lost connection, of a deadlock or a failed serialization, of a shutdown."""
+AUTHORITIES = (
+    "/etc/ssl/certs/ca-certificates.crt",  # Debian, Alpine
+    "/etc/pki/tls/certs/ca-bundle.crt",  # Red Hat
+    "/etc/ssl/ca-bundle.pem",  # SUSE
+    "/etc/ssl/cert.pem",  # macOS
+)
+"""Where a machine has the authorities that it trusts."""
 NO_TLS = ("certificate verify failed", "server certificate", "root certificate", "not support SSL")
 """What libpq says, among other words, where there is no TLS as the settings want it."""
 SLOW_S = 60
@@ -45,12 +53,51 @@ def address(settings: Settings) -> str:
         user=database.user,
         password=os.environ.get(PASSWORD),
         sslmode=database.ssl_mode,
-        sslrootcert=str(database.ca_file or "system") if verifies else None,
+        sslrootcert=str(database.ca_file) if verifies and database.ca_file else None,
         connect_timeout=database.connect_timeout_s,
-        # A server that is gone without a word is noticed within a minute.
+        client_encoding="UTF8",
+        # A server that is gone without a word is noticed within a minute: by what was sent and not
+        # acknowledged or, where an answer is awaited and nothing is sent, by probes.
         tcp_user_timeout=60_000,
+        keepalives_idle=30,
+        keepalives_interval=10,
+        keepalives_count=3,
         application_name=settings.name,
-        options="-c timezone=UTC",
+        # The server probes too: the session of a client that is gone keeps its locks until it ends.
+        options="-c timezone=UTC -c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 "
+        "-c tcp_keepalives_count=3",
+    )
+
+
+def opened(address: str, autocommit: bool = False) -> Connection:
+    """A connection to an ``address``; one that verifies by no ``ca_file`` does by ``authorities``.
+
+    Raises:
+        psycopg.OperationalError: there is none.
+        SettingsError: see ``authorities``.
+    """
+    parts = conninfo_to_dict(address)
+    if str(parts["sslmode"]).startswith("verify") and "sslrootcert" not in parts:
+        address = make_conninfo(address, sslrootcert=authorities())
+    return psycopg.connect(address, autocommit=autocommit)
+
+
+def authorities() -> str:
+    """The file of the authorities that this machine trusts, in PEM: ``SSL_CERT_FILE``, if set.
+
+    Not what libpq calls ``system``: that is wherever the machine had them that built it.
+
+    Raises:
+        SettingsError: there is none.
+    """
+    if named := os.environ.get("SSL_CERT_FILE"):
+        return named
+    if found := next((file for file in AUTHORITIES if Path(file).is_file()), None):
+        return found
+    raise SettingsError(
+        "No TLS with the database: this machine has no authorities to verify the server by, not "
+        f"as {' nor as '.join(AUTHORITIES)}. Nothing was written. Install ca-certificates, or set "
+        "database.ca_file to the authority that signed the server's certificate. Then start again."
     )
 
 
@@ -63,7 +110,7 @@ def connect(topic: Topic) -> Connection:
     """
     database = topic.settings.database
     try:
-        return psycopg.connect(address(topic.settings), autocommit=True)
+        return opened(address(topic.settings), autocommit=True)
     except psycopg.OperationalError as error:
         said = " ".join(str(error).split())  # by libpq, on several lines
     if any(words in said for words in NO_TLS):

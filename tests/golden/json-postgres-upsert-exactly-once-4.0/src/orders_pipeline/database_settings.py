@@ -18,7 +18,8 @@ class DatabaseSettings(Section):
     ssl_mode: Literal["verify-full", "verify-ca", "require", "disable"] = "verify-full"
     """verify-full: encrypted, and the server is who it says; the others check less, or nothing."""
     ca_file: Path | None = None
-    """The authority that signed the server's certificate, in PEM; the system's own when not set."""
+    """The authority that signed the server's certificate, in PEM; when not set, those that each
+    machine trusts, or that its SSL_CERT_FILE holds."""
     max_connections: Annotated[int, Field(gt=0)] = 8
     """Connections that a batch's tasks open at once, at most; the driver has one beside them."""
     connect_timeout_s: Annotated[int, Field(gt=1)] = 10

@@ -3,6 +3,7 @@
 import psycopg
 from psycopg import sql
 
+from . import ledger
 from .batch import Refused
 from .database import Connection
 from .errors import BatchError
@@ -16,24 +17,39 @@ REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLim
 def refused_rows(
     connection: Connection, topic: Topic, staging: Staging, apply: Apply, limit: int
 ) -> list[Refused]:
-    """The rows that ``apply`` fails with, each alone; ``limit`` of them at most. Writes nothing."""
-    number = sql.SQL("ALTER TABLE {} ADD COLUMN _row bigint GENERATED ALWAYS AS IDENTITY")
-    connection.execute(number.format(staging.name))
+    """The rows that ``apply`` fails with, ``limit`` of them at most. Writes nothing.
+
+    Each of them fails alone or beside those before it: of two that want one value in a unique
+    column, the second.
+    """
+    number = sql.Identifier(_unused_name(staging))
+    numbered = sql.SQL("ALTER TABLE {} ADD COLUMN {} bigint GENERATED ALWAYS AS IDENTITY")
+    connection.execute(numbered.format(staging.name, number))
     pending, found = [(1, staging.rows)], list[Refused]()
-    while pending and len(found) < limit:
-        first, last = pending.pop()
-        part = sql.SQL("staged._row BETWEEN {} AND {}").format(first, last)
-        try:
-            with connection.transaction(force_rollback=True):
-                apply(connection, topic, staging, part)
-        except REFUSALS as error:
-            if first < last:
-                middle = (first + last) // 2
-                pending += [(middle + 1, last), (first, middle)]
-            else:
-                _check_is_the_rows(error, topic, staging)
-                found.append(_refused(connection, staging, first, error))
+    with connection.transaction(force_rollback=True):
+        ledger.lock(connection, topic)
+        while pending and len(found) < limit:
+            first, last = pending.pop()
+            part = sql.SQL("staged.{} BETWEEN {} AND {}").format(number, first, last)
+            try:
+                with connection.transaction():  # a part that passes stays until the end
+                    apply(connection, topic, staging, part)
+            except REFUSALS as error:
+                if first < last:
+                    middle = (first + last) // 2
+                    pending += [(middle + 1, last), (first, middle)]
+                else:
+                    _check_is_the_rows(error, topic, staging)
+                    found.append(_refused(connection, staging, number, first, error))
     return found
+
+
+def _unused_name(staging: Staging) -> str:
+    """A name for a column that none of the rows' has."""
+    name = "_row"
+    while name in staging.values:
+        name += "_"
+    return name
 
 
 def _check_is_the_rows(error: psycopg.Error, topic: Topic, staging: Staging) -> None:
@@ -45,11 +61,16 @@ def _check_is_the_rows(error: psycopg.Error, topic: Topic, staging: Staging) -> 
         )
 
 
-def _refused(connection: Connection, staging: Staging, row: int, error: psycopg.Error) -> Refused:
+def _refused(
+    connection: Connection,
+    staging: Staging,
+    number: sql.Identifier,
+    row: int,
+    error: psycopg.Error,
+) -> Refused:
     """Where the row is, and why in words that have nothing of its values in them."""
-    found = connection.execute(
-        sql.SQL("SELECT _partition, _offset FROM {} WHERE _row = {}").format(staging.name, row)
-    ).fetchone()
+    where = sql.SQL("SELECT _partition, _offset FROM {} WHERE {} = {}")
+    found = connection.execute(where.format(staging.name, number, row)).fetchone()
     assert found  # noqa: S101  # the row was just tried
     named = error.diag.constraint_name or error.diag.column_name
     kind = type(error).__name__

@@ -48,7 +48,7 @@ def newest_label(present: Present) -> dict[str, Any] | None:
     return present.labels[0] if present.labels else None
 
 
-def of_table(topic: Topic, present: Present, pipeline: str) -> str | None:
+def set_back(topic: Topic, present: Present, pipeline: str) -> str | None:
     """Which batches of *pipeline* the checkpoint counts and the table lacks; None if it has all."""
     newest = _newest_of(present, pipeline)
     if newest is None or present.committed is None or newest["batch"] >= present.committed:

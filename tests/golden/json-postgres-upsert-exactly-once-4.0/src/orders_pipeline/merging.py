@@ -14,12 +14,12 @@ from pyspark.sql import DataFrame
 from . import ledger
 from .batch import Batch, Refused, Written
 from .counting import every, observe
-from .database import connect, told_while_slow, try_again
+from .database import Connection, connect, told_while_slow, try_again
 from .delivery import AFTER_A_FAILURE
-from .errors import BatchError
+from .errors import BatchError, NoAnswerError
 from .halving import REFUSALS, refused_rows
 from .settings import Topic
-from .staging import Apply, NulError, rows_with_nul, staged, without
+from .staging import Apply, NulError, Staging, rows_with_nul, staged, without
 
 MAX_REFUSED = 100
 """With more refused rows in a batch than this, it is the table that is wrong."""
@@ -45,8 +45,10 @@ def merge(
     Raises:
         NoAnswerError: the database does not answer; nothing was written.
         RefusedError: another process writes the table now; nothing was written.
-        BatchError: the database's disk is full; or the table took no row, or refuses too many.
+        BatchError: the database's disk is full; or the table took no row, or refuses too many; or
+            it is not known whether the batch was written.
     """
+    apply = _checked(apply)
     refused: list[Refused] = []
     try:
         while True:
@@ -60,7 +62,7 @@ def merge(
             if not more or len(refused) > MAX_REFUSED:
                 raise BatchError(
                     f"The table {topic.location} refuses rows of {topic.name}: more than "
-                    f"{MAX_REFUSED} of a batch, or some only together; the first for "
+                    f"{MAX_REFUSED} of a batch, or none that is found; the first for "
                     f"{refused[0].message if refused else 'no reason of its own'}. Nothing of the "
                     f"batch was written. Look at its constraints, then {AFTER_A_FAILURE}."
                 )
@@ -105,23 +107,45 @@ def _merge_without(
                     ledger.lock(connection, topic)
                     if done and ledger.is_noted(connection, topic, transaction):
                         return done[-1]  # of an earlier attempt, whose commit was not heard of
+                    done.clear()
                     written, deleted = apply(connection, topic, staging, EVERY)
-                    done.append(
-                        Written(
-                            received=received + len(refused),
-                            written=written,
-                            deleted=deleted,
-                            deduplicated=received - staging.rows,
-                            stale=staging.rows - written - deleted,
-                            refused=refused,
-                        )
+                    result = Written(
+                        received=received + len(refused),
+                        written=written,
+                        deleted=deleted,
+                        deduplicated=received - staging.rows,
+                        stale=staging.rows - written - deleted,
+                        refused=refused,
                     )
                     if batch:
                         ledger.check_writer(connection, topic)
                         ledger.note(connection, batch, topic, refused, transaction)
+                    done.append(result)
             except REFUSALS:
                 more = MAX_REFUSED + 1 - len(refused)
                 raise _RefusedRows(refused_rows(connection, topic, staging, apply, more)) from None
         return done[-1]
 
-    return try_again(attempt)
+    try:
+        return try_again(attempt)
+    except (psycopg.OperationalError, NoAnswerError) as error:
+        if not done:
+            raise
+        raise BatchError(
+            f"The connection was lost while a batch of {topic.name} was committed to the table "
+            f"{topic.location}, and not had again ({type(error).__name__}). All of the batch may "
+            f"be there, or nothing of it. Once the database answers, {AFTER_A_FAILURE}."
+        ) from error
+
+
+def _checked(apply: Apply) -> Apply:
+    """What also fails by the constraints that would wait for the commit."""
+
+    def apply_and_check(
+        connection: Connection, topic: Topic, staging: Staging, part: sql.Composable
+    ) -> tuple[int, int]:
+        done = apply(connection, topic, staging, part)
+        connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        return done
+
+    return apply_and_check

@@ -46,8 +46,9 @@ def _merge(
         staging.name,
         part,
     )
+    own_clock = _own_clock(topic, columns)
     deletion = sql.SQL("DELETE FROM {} AS held USING {} WHERE {} AND fresh._deleted AND {}").format(
-        table_of(topic), fresh, same_key, _is_newer("fresh", topic)
+        table_of(topic), fresh, same_key, _is_newer("fresh", own_clock)
     )
     insertion = sql.SQL(
         "INSERT INTO {table} AS held ({names}) SELECT {names} FROM {fresh} WHERE NOT _deleted "
@@ -61,27 +62,39 @@ def _merge(
             sql.SQL("{} = {}").format(sql.Identifier(name), sql.Identifier("excluded", name))
             for name in columns
         ),
-        newer=_is_newer("excluded", topic),
+        newer=_is_newer("excluded", own_clock),
     )
     deleted = connection.execute(deletion).rowcount
     return connection.execute(insertion).rowcount, deleted
 
 
-def _is_newer(side: str, topic: Topic) -> sql.Composable:
-    """Whether a row is newer than the one that is ``held``: see ``newest.py``."""
+def _own_clock(topic: Topic, columns: list[str]) -> str | None:
+    """The column that ``newest_by`` names, as it is spelled: to Spark, case is nothing."""
+    named = (topic.table.newest_by or "").lower()
+    return next((name for name in columns if name.lower() == named), None)
+
+
+def _is_newer(side: str, own_clock: str | None) -> sql.Composable:
+    """Whether a row is newer than the one that is ``held``: see ``newest.py``.
+
+    A row that was there before the pipeline has no coordinates and is older than any record, but
+    for its ``own_clock``, if it has that.
+    """
     by_coordinates = sql.SQL(
-        "CASE WHEN {side}._partition = held._partition THEN {side}._offset > held._offset ELSE "
-        "({side}._timestamp, {side}._partition) > (held._timestamp, held._partition) END"
+        "(held._offset IS NULL OR CASE WHEN {side}._partition = held._partition "
+        "THEN {side}._offset > held._offset ELSE "
+        "({side}._timestamp, {side}._partition) > (held._timestamp, held._partition) END)"
     ).format(side=sql.Identifier(side))
-    if not topic.table.newest_by:
+    if not own_clock:
         return by_coordinates
-    return sql.SQL("({ours} > {theirs} OR ({ours} = {theirs} AND {by_coordinates}))").format(
-        ours=_moment(side, topic), theirs=_moment("held", topic), by_coordinates=by_coordinates
-    )
+    ours, theirs = (_moment(each, own_clock) for each in (side, "held"))
+    return sql.SQL(
+        "({theirs} IS NULL OR {ours} > {theirs} OR ({ours} = {theirs} AND {by_coordinates}))"
+    ).format(ours=ours, theirs=theirs, by_coordinates=by_coordinates)
 
 
-def _moment(side: str, topic: Topic) -> sql.Composed:
-    own = sql.Identifier(side, str(topic.table.newest_by))
+def _moment(side: str, own_clock: str) -> sql.Composed:
+    own = sql.Identifier(side, own_clock)
     return sql.SQL("coalesce({}, {})").format(own, sql.Identifier(side, "_timestamp"))
 
 

@@ -22,7 +22,7 @@ from pyspark.sql.types import StringType
 from . import table
 from .batch import Refused
 from .column_types import as_text, from_text
-from .database import Connection, address
+from .database import Connection, address, opened
 from .errors import BatchError
 from .settings import Topic
 
@@ -142,7 +142,7 @@ def _copier(
         count, state, problem = 0, None, None
         try:
             with (
-                psycopg.connect(address) as connection,
+                opened(address) as connection,
                 connection.cursor().copy(statement) as target,
             ):
                 for batch in batches:

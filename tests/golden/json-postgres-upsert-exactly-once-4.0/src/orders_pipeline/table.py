@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from . import ledger
 from .column_types import holds, type_for
-from .database import Connection, connect, table_of, try_again
+from .database import Connection, connect, table_of, told_while_slow, try_again
 from .errors import RefusedError
 from .settings import Topic
 
@@ -41,7 +41,12 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
 
 
 def _prepare(topic: Topic, wanted: dict[str, str]) -> None:
-    with connect(topic) as connection, connection.transaction():
+    with (
+        connect(topic) as connection,
+        told_while_slow(connection, topic),
+        connection.transaction(),
+    ):
+        _check_encoding(connection, topic)
         ledger.prepare(connection, topic)
         present = columns_of(connection, topic)
         if not present:
@@ -137,6 +142,16 @@ def _create(connection: Connection, topic: Topic, wanted: dict[str, str]) -> Non
 
 def _definition(name: str, kind: str) -> sql.Composed:
     return sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind))
+
+
+def _check_encoding(connection: Connection, topic: Topic) -> None:
+    [encoding] = connection.execute("SHOW server_encoding").fetchone() or [None]
+    if encoding != "UTF8":
+        raise RefusedError(
+            f"The database {topic.settings.database.name} has the encoding {encoding}, which lacks "
+            "characters that records may hold. Nothing was written. Use one with UTF8: CREATE "
+            "DATABASE … ENCODING 'UTF8' TEMPLATE template0."
+        )
 
 
 def _check_types(topic: Topic, present: dict[str, str], wanted: dict[str, str]) -> None:

@@ -101,6 +101,45 @@ def test_older_record_of_a_key_counts_when_its_newest_is_refused(make: MakePipel
     assert pipeline.balances[-1].holds
 
 
+def test_row_from_before_the_pipeline_is_older_than_any_record(make: MakePipeline) -> None:
+    """The table has rows that no record made. Sent: an update, a delete, a delete of none."""
+    pipeline = make()
+    execute(pipeline, "CREATE TABLE {} (id text PRIMARY KEY, amount integer)")
+    execute(pipeline, "INSERT INTO {} (id, amount) VALUES ('a', 1), ('b', 1), ('c', 1)")
+    pipeline.send(event("a", 2), (b"b", None, [], 0), (b"none", None, [], 0))
+
+    pipeline.drain()
+
+    assert {row.id: row.amount for row in pipeline.rows()} == {"a": 2, "c": 1}
+    [balance] = pipeline.balances
+    assert (balance.written, balance.deleted, balance.stale) == (1, 1, 1)
+
+
+def test_row_from_before_the_pipeline_stays_when_its_own_clock_is_later(make: MakePipeline) -> None:
+    """By the records' own clock: of four such rows one is later, one equal, one earlier, one unset.
+
+    ``newest_by`` is in another case than the column, which Spark does not see.
+    """
+    pipeline = make(table={"newest_by": "Changed_At"})
+    pipeline.write_schema("id STRING NOT NULL, amount INT NOT NULL, changed_at TIMESTAMP NOT NULL")
+    execute(pipeline, "CREATE TABLE {} (id text PRIMARY KEY, amount int, changed_at timestamptz)")
+    execute(
+        pipeline,
+        "INSERT INTO {} (id, amount, changed_at) VALUES ('earlier', 1, '2026-01-01 00:00:00+00:00')"
+        ", ('equal', 1, '2026-01-02 00:00:00+00:00'), ('later', 1, '2026-01-03 00:00:00+00:00')"
+        ", ('unset', 1, NULL)",
+    )
+    moment = datetime(2026, 1, 2, tzinfo=UTC)
+    names = ("earlier", "equal", "later", "unset")
+    pipeline.send(*(event(name, 2, changed_at=moment) for name in names))
+
+    pipeline.drain()
+
+    amounts = {row.id: row.amount for row in pipeline.rows()}
+    assert amounts == {"earlier": 2, "equal": 2, "later": 1, "unset": 2}
+    assert pipeline.balances[-1].stale == 1
+
+
 def test_deadlock_with_another_writer_is_tried_again(
     make: MakePipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +184,49 @@ def test_table_without_a_unique_key_is_refused(make: MakePipeline) -> None:
 
     with pytest.raises(RefusedError, match=r"no unique index .* ADD UNIQUE \(\"id\"\)"):
         pipeline.drain()
+
+
+def test_one_is_refused_when_the_table_refuses_two_rows_only_together(make: MakePipeline) -> None:
+    """The notes are unique. Sent in one batch: three rows with one note, two with another, others.
+
+    A field is called as the rows' number would be.
+    """
+    pipeline = make()
+    pipeline.write_schema(f"{DDL}, _row INT")
+    pipeline.send(event("first", 1, note="n"))
+    pipeline.drain()
+    execute(pipeline, "ALTER TABLE {} ADD CONSTRAINT one_note UNIQUE (note)")
+    twice = [event(f"x{n}", 2, note="x") for n in range(3)]
+    twice += [event(f"y{n}", 2, note="y") for n in range(2)]
+    alone = [event("z", 2, note="n"), *(event(f"k{n}", 2, note=f"k{n}", _row=n) for n in range(20))]
+    pipeline.send(*twice, *alone)
+
+    pipeline.drain()
+
+    notes = sorted(row.note for row in pipeline.rows())
+    assert notes == sorted(["n", "x", "y", *(f"k{n}" for n in range(20))])
+    assert set(refused(pipeline).values()) == {b"UniqueViolation of one_note"}
+    assert len(refused(pipeline)) == 4
+    assert pipeline.balances[-1].holds
+
+
+def test_row_that_breaks_a_deferred_constraint_alone_is_refused(make: MakePipeline) -> None:
+    """The table checks its notes when a transaction ends. Sent: one that it does not know."""
+    pipeline = make()
+    pipeline.send(event("first", 1))
+    pipeline.drain()
+    execute(pipeline, "DROP TABLE IF EXISTS known_notes")
+    execute(pipeline, "CREATE TABLE known_notes (note text PRIMARY KEY)")
+    execute(pipeline, "INSERT INTO known_notes VALUES ('x')")
+    known = "ADD CONSTRAINT known FOREIGN KEY (note) REFERENCES known_notes"
+    execute(pipeline, "ALTER TABLE {} " + known + " DEFERRABLE INITIALLY DEFERRED")
+    pipeline.send(event("a", 1, note="x"), event("b", 2, note="y"), event("c", 3, note="x"))
+
+    pipeline.drain()
+    execute(pipeline, "ALTER TABLE {} DROP CONSTRAINT known")
+
+    assert ids(pipeline) == ["a", "c", "first"]
+    assert refused(pipeline) == {b"b": b"ForeignKeyViolation of known"}
 
 
 def test_batch_stops_when_the_table_refuses_all_of_it(make: MakePipeline) -> None:
@@ -233,6 +315,42 @@ def test_commit_that_is_not_heard_of_is_not_repeated(
     assert pipeline.balances[-1].written == 2
 
 
+def test_batch_may_have_been_written_when_its_commit_is_never_heard_of(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection ends right after a batch's commit, and there is none any more."""
+    monkeypatch.setattr(database, "ATTEMPTS", 2)
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    note, transaction, opened = ledger.note, psycopg.Connection.transaction, database.opened
+    noted: list[str] = []
+
+    def note_and_tell(*arguments: Any) -> None:
+        note(*arguments)
+        noted.append("a batch")
+
+    def open_until_then(*arguments: Any, **named: Any) -> Connection:
+        if noted:
+            raise psycopg.OperationalError("the server is gone")
+        return opened(*arguments, **named)
+
+    @contextmanager
+    def commit_and_lose(*arguments: Any, **named: Any) -> Iterator[Any]:
+        with transaction(*arguments, **named) as began:
+            yield began
+        if noted:
+            raise psycopg.OperationalError("the connection is lost")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ledger, "note", note_and_tell)
+        patch.setattr(psycopg.Connection, "transaction", commit_and_lose)
+        patch.setattr(database, "opened", open_until_then)
+        with pytest.raises(BatchError, match=r"All of the batch may be there, or nothing of it"):
+            pipeline.drain()
+
+    assert ids(pipeline) == ["a"]
+
+
 def test_process_that_another_has_replaced_writes_nothing_more(
     make: MakePipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +394,31 @@ def test_privilege_that_was_taken_away_stops_the_stream(make: MakePipeline) -> N
         execute(pipeline, "GRANT INSERT ON {} TO ingesting")
         pipeline.drain()
         assert ids(pipeline) == ["a", "b"]
+
+
+def test_database_of_another_encoding_is_refused(make: MakePipeline) -> None:
+    pipeline = make(database={"name": "latin"})
+    template = "ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+    own = pipeline.settings.database.model_copy(update={"name": "template1"})
+    beside = pipeline.settings.model_copy(update={"database": own})
+    with connect(beside.topic_settings(pipeline.topic.name)) as connection:
+        connection.execute("DROP DATABASE IF EXISTS latin")
+        connection.execute(f"CREATE DATABASE latin {template}".encode())
+    pipeline.send(event("a", 1, note="ü"))
+
+    with pytest.raises(RefusedError, match="latin has the encoding LATIN1"):
+        pipeline.drain()
+
+
+def test_session_probes_and_speaks_utf_8_whatever_the_environment_says(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = make()
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+
+    assert execute(pipeline, "SHOW client_encoding") == [("UTF8",)]
+    probes = [execute(pipeline, f"SHOW tcp_keepalives_{n}") for n in ("idle", "interval", "count")]
+    assert probes == [[("30",)], [("10",)], [("3",)]]
 
 
 def test_database_that_is_down_stops_the_start(

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from orders_pipeline import database
-from orders_pipeline.database import PASSWORD, connect, table_of
+from orders_pipeline import database, ledger, staging
+from orders_pipeline.database import PASSWORD, address, connect, table_of
 from orders_pipeline.errors import BatchError, SettingsError
 
 from tests.support.certificates import Authority
@@ -115,7 +115,55 @@ def test_start_is_refused_when_the_certificate_does_not_verify(
     assert ids(pipeline) == ["a"]
 
 
+def test_server_is_verified_by_the_machines_own_authorities_when_no_file_is_set(
+    make: MakePipeline, server: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server shows a certificate by our authority, which the machine then trusts.
+
+    Expected before: refused, though by a file that is there. Where no file is: the settings to
+    change. A worker finds its own as the driver does.
+    """
+    ours = Authority(tmp_path, "ours")
+    show(server, *ours.certify("server", server.settings["host"]))
+    topic = make(database=server.settings | {"ssl_mode": "verify-full"}).topic
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+
+    assert Path(database.authorities()).is_file()
+    with pytest.raises(SettingsError, match="certificate verify failed"):
+        connect(topic)
+    monkeypatch.setattr(database, "AUTHORITIES", (str(tmp_path / "none"), str(ours.file)))
+    connect(topic).close()
+    execute(server, "CREATE TABLE IF NOT EXISTS copied (line text)")
+    copy = staging._copier(address(topic.settings), "COPY copied FROM STDIN")
+    [done] = copy(iter(()))
+    assert done.to_pylist() == [{"rows": 0, "state": None, "problem": None}]
+    monkeypatch.setattr(database, "AUTHORITIES", (str(tmp_path / "none"),))
+    with pytest.raises(SettingsError, match=r"no authorities .* database\.ca_file"):
+        connect(topic)
+    monkeypatch.setenv("SSL_CERT_FILE", str(ours.file))
+    connect(topic).close()
+
+
 # --- Slow
+
+
+def test_start_says_for_whom_it_waits_when_another_writes_the_table(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another session has the writers' lock, as one that a killed process left does."""
+    monkeypatch.setattr(database, "SLOW_S", 0.1)
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    caplog.clear()
+    with ThreadPoolExecutor() as beside, connect(pipeline.topic) as holder:
+        with holder.transaction():
+            ledger.lock(holder, pipeline.topic)
+            start = beside.submit(pipeline.drain)
+            told = f"waits for a lock of session {holder.info.backend_pid} of "
+            wait_until(lambda: told in caplog.text, 60, "the log says who holds the table")
+        start.result()
 
 
 def test_batch_waits_and_says_for_whom_when_the_table_is_locked(

@@ -70,13 +70,16 @@ def pipeline(make: MakePipeline) -> Pipeline:
     return make()
 
 
-def test_sigterm_finishes_the_batch_in_hand_and_exits_0(pipeline: Pipeline, tmp_path: Path) -> None:
-    """Sent: SIGTERM in a batch. Expected: exit 0, and no batch is planned but not committed."""
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_finishes_the_batch_in_hand_and_exits_0(
+    pipeline: Pipeline, tmp_path: Path, number: signal.Signals
+) -> None:
+    """Sent: a signal in a batch. Expected: exit 0, and no batch is planned but not committed."""
     pipeline.send(*(event(f"k{n}", n) for n in range(20_000)))
     job = Job(pipeline, tmp_path)
     try:
         job.wait_until_logged("batch 0 of")
-        job.send_signal(signal.SIGTERM)
+        job.send_signal(number)
         assert job.exit_code() == 0, job.log.read_text()[-3000:]
     finally:
         job.end()

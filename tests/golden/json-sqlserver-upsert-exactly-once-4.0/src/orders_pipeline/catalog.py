@@ -45,7 +45,8 @@ def columns_of(connection: Connection, topic: Topic) -> dict[str, Held]:
     """
     found = connection.query(
         "SELECT c.name, y.name, c.max_length, c.precision, c.scale, c.collation_name, "
-        "c.is_nullable, c.is_identity, c.is_computed, c.default_object_id "
+        "c.is_nullable, c.is_identity, c.is_computed, c.default_object_id, "
+        "c.generated_always_type "
         "FROM sys.columns AS c JOIN sys.types AS y ON y.user_type_id = c.user_type_id "
         "WHERE c.object_id = ? ORDER BY c.column_id",
         number_of(connection, topic.table.schema_name, topic.table_name) or -1,
@@ -54,10 +55,10 @@ def columns_of(connection: Connection, topic: Topic) -> dict[str, Held]:
         name.lower(): Held(
             _kind(kind, length, precision, scale),
             collation,
-            not (nullable or identity or computed or default),
+            # A timestamp is what SQL Server also calls a rowversion: it fills that itself.
+            not (any(filled) or kind == "timestamp"),
         )
-        for name, kind, length, precision, scale, collation, *ways in found
-        for nullable, identity, computed, default in [ways]
+        for name, kind, length, precision, scale, collation, *filled in found
     }
 
 

@@ -37,6 +37,11 @@ class DatabaseError(Exception):
         return self.lost or self.code in PASSES_BY or waited
 
     @property
+    def is_of_a_wait(self) -> bool:
+        """True for a lock that was not had in time; nothing else of the transaction is undone."""
+        return not self.lost and (self.code == 1222 or self.state == "HYT00")
+
+    @property
     def is_null(self) -> bool:
         """True for a row that has no value for a column that wants one."""
         return self.code == 515 or self.state == "23502"

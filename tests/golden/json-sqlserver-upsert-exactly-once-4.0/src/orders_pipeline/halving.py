@@ -1,5 +1,7 @@
 """Finds the rows that a table refuses, by trying halves of a batch, and halves of those."""
 
+from collections.abc import Callable
+
 from .batch import Refused
 from .database import Connection
 from .database_errors import DatabaseError
@@ -11,26 +13,59 @@ from .staging import Apply, Staging
 def refused_rows(
     connection: Connection, topic: Topic, staging: Staging, apply: Apply, limit: int
 ) -> list[Refused]:
-    """The rows that ``apply`` fails with, each alone; ``limit`` of them at most. Writes nothing."""
-    # A task that failed may have used up some of the numbers.
-    numbers = f"SELECT min(_row), max(_row) FROM {staging.name}"
-    pending, found = list(connection.query(numbers)), list[Refused]()
-    while pending and len(found) < limit:
-        first, last = pending.pop()
-        part = f"staged._row BETWEEN {first} AND {last}"
+    """The rows that ``apply`` fails with, ``limit`` of them at most. Writes nothing.
+
+    Each of them alone; where none does, those that fail beside the rows before them: of two that
+    want one value in a unique column, the second.
+    """
+
+    def failure(part: str) -> DatabaseError | None:
         try:
             with connection.transaction(keep=False):
                 apply(connection, topic, staging, part)
         except DatabaseError as error:
             if not error.refuses:
                 raise
-            if first < last:
-                middle = (first + last) // 2
-                pending += [(middle + 1, last), (first, middle)]
-            else:
-                _check_is_the_rows(error, topic, staging)
-                found.append(_refused(connection, staging, first, error))
+            return error
+        return None
+
+    # A task that failed may have used up some of the numbers.
+    [(first, last)] = connection.query(f"SELECT min(_row), max(_row) FROM {staging.name}")
+    errors = _failing(first, last, limit, failure, _alone)
+    errors = errors or _failing(first, last, limit, failure, _with_those_before)
+    for error in errors.values():
+        _check_is_the_rows(error, topic, staging)
+    return [_refused(connection, staging, row, error) for row, error in errors.items()]
+
+
+def _failing(
+    first: int,
+    last: int,
+    limit: int,
+    failure: Callable[[str], DatabaseError | None],
+    part: Callable[[int, int, list[int]], str],
+) -> dict[int, DatabaseError]:
+    """The rows that fail, from the first on, by their numbers; ``part`` says what is tried."""
+    pending, found = [(first, last)], dict[int, DatabaseError]()
+    while pending and len(found) < limit:
+        first, last = pending.pop()
+        error = failure(part(first, last, list(found)))
+        if error and first < last:
+            middle = (first + last) // 2
+            pending += [(middle + 1, last), (first, middle)]
+        elif error:
+            found[first] = error
     return found
+
+
+def _alone(first: int, last: int, found: list[int]) -> str:
+    return f"staged._row BETWEEN {first} AND {last}"
+
+
+def _with_those_before(first: int, last: int, found: list[int]) -> str:
+    # No savepoint, beside which to try the next: some errors end SQL Server's whole transaction.
+    without = f" AND staged._row NOT IN ({', '.join(map(str, found))})" if found else ""
+    return f"staged._row <= {last}{without}"
 
 
 def _check_is_the_rows(error: DatabaseError, topic: Topic, staging: Staging) -> None:

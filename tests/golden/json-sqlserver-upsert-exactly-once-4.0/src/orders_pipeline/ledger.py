@@ -8,6 +8,7 @@ A table is known by the number that SQL Server gave it: one made anew has no bat
 """
 
 import json
+import logging
 import uuid
 from datetime import UTC, datetime
 from typing import Any
@@ -15,12 +16,14 @@ from typing import Any
 from .batch import Batch, Refused
 from .catalog import number_of
 from .database import Connection, quoted
+from .database_errors import DatabaseError
 from .errors import RefusedError
 from .settings import Topic
 
 WRITERS, BATCHES = "_ingest_writers", "_ingest_batches"
 WRITER = str(uuid.uuid4())
 """This process, among those that write a table."""
+log = logging.getLogger(__name__)
 SHAPES = {
     WRITERS: "table_id int NOT NULL PRIMARY KEY, writer nvarchar(40)",
     BATCHES: "table_id int NOT NULL, table_name nvarchar(128), pipeline nvarchar(100) NOT NULL, "
@@ -47,11 +50,25 @@ def take_over(connection: Connection, topic: Topic) -> None:
 
 
 def lock(connection: Connection, topic: Topic) -> None:
-    """Lets one transaction at a time write the table, until it ends."""
-    connection.execute(
-        f"UPDATE {_ours(topic, WRITERS)} SET writer = writer WHERE table_id = ?",
-        _number(connection, topic),
-    )
+    """Lets one transaction at a time write the table, until it ends.
+
+    The first statement of its transaction: it waits for as long as another holds the lock, as a
+    backfill may, for longer than any lock is waited for elsewhere.
+    """
+    change = f"UPDATE {_ours(topic, WRITERS)} SET writer = writer WHERE table_id = ?"
+    number = _number(connection, topic)
+    while True:
+        try:
+            connection.execute(change, number)
+            return
+        except DatabaseError as error:
+            if not error.is_of_a_wait:
+                raise
+            log.warning(
+                "waits to write to %s, which another does now, as a backfill may. It goes on, and "
+                "nothing of the batch is in the table before",
+                topic.location,
+            )
 
 
 def check_writer(connection: Connection, topic: Topic) -> None:

@@ -17,7 +17,7 @@ from .counting import every, observe
 from .database import connect, try_again
 from .database_errors import DatabaseError
 from .delivery import AFTER_A_FAILURE
-from .errors import BatchError
+from .errors import BatchError, NoAnswerError
 from .halving import refused_rows
 from .settings import Topic
 from .staging import Apply, staged, unfit, unfit_rows, without
@@ -47,7 +47,8 @@ def merge(
     Raises:
         NoAnswerError: the database does not answer; nothing was written.
         RefusedError: another process writes the table now; nothing was written.
-        BatchError: the table took no row, or refuses too many.
+        BatchError: the table took no row, or refuses too many; or it is not known whether the batch
+            was written.
     """
     refused: list[Refused] = []
     try:
@@ -60,7 +61,7 @@ def merge(
             if not more or len(refused) > MAX_REFUSED:
                 raise BatchError(
                     f"The table {topic.location} refuses rows of {topic.name}: more than "
-                    f"{MAX_REFUSED} of a batch, or some only together; the first for "
+                    f"{MAX_REFUSED} of a batch, or none that is found; the first for "
                     f"{refused[0].message if refused else 'no reason of its own'}. Nothing of the "
                     f"batch was written. Look at its constraints, then {AFTER_A_FAILURE}."
                 )
@@ -104,20 +105,20 @@ def _merge_without(
                     ledger.lock(connection, topic)
                     if done and ledger.is_noted(connection, topic, transaction):
                         return done[-1]  # of an earlier attempt, whose commit was not heard of
+                    done.clear()
                     written, deleted = apply(connection, topic, staging, EVERY)
-                    done.append(
-                        Written(
-                            received=received + len(refused),
-                            written=written,
-                            deleted=deleted,
-                            deduplicated=received - count,
-                            stale=count - written - deleted,
-                            refused=refused,
-                        )
+                    result = Written(
+                        received=received + len(refused),
+                        written=written,
+                        deleted=deleted,
+                        deduplicated=received - count,
+                        stale=count - written - deleted,
+                        refused=refused,
                     )
                     if batch:
                         ledger.check_writer(connection, topic)
                         ledger.note(connection, batch, topic, refused, transaction)
+                    done.append(result)
             except DatabaseError as error:
                 if not error.refuses:
                     raise
@@ -133,6 +134,14 @@ def _merge_without(
             raise _RefusedRows(unfit_rows(without(rows, refused), why, limit))
         received = int(counts.get["received"])
         return try_again(attempt)
+    except (DatabaseError, NoAnswerError) as error:
+        if not done:
+            raise
+        raise BatchError(
+            f"The connection was lost while a batch of {topic.name} was committed to the table "
+            f"{topic.location}, and not had again ({type(error).__name__}). All of the batch may "
+            f"be there, or nothing of it. Once the database answers, {AFTER_A_FAILURE}."
+        ) from error
     finally:
         chosen.unpersist()
 

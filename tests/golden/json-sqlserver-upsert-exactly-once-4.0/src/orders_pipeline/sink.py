@@ -65,17 +65,19 @@ def _matched(topic: Topic, staging: Staging, condition: str) -> str:
 def _is_newer(topic: Topic) -> str:
     """Whether the row that is ``fresh`` is newer than the one that is ``held``: see ``newest.py``.
 
-    Spelled out, since T-SQL compares no tuples.
+    Spelled out, since T-SQL compares no tuples. A row that was there before the pipeline has no
+    coordinates and is older than any record, but for its ``newest_by``, if it has that.
     """
     by_coordinates = (
-        "(fresh._partition = held._partition AND fresh._offset > held._offset OR "
+        "(held._offset IS NULL OR "
+        "fresh._partition = held._partition AND fresh._offset > held._offset OR "
         "fresh._partition <> held._partition AND (fresh._timestamp > held._timestamp OR "
         "fresh._timestamp = held._timestamp AND fresh._partition > held._partition))"
     )
     if not topic.table.newest_by:
         return by_coordinates
     ours, theirs = (_moment(side, topic) for side in ("fresh", "held"))
-    return f"({ours} > {theirs} OR {ours} = {theirs} AND {by_coordinates})"
+    return f"({theirs} IS NULL OR {ours} > {theirs} OR {ours} = {theirs} AND {by_coordinates})"
 
 
 def _moment(side: str, topic: Topic) -> str:

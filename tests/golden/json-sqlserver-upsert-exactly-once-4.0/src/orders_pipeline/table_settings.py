@@ -44,7 +44,8 @@ def check_tables(tables: dict[str, TableSettings]) -> None:
     Raises:
         ValueError: two have the same, or a name is too long.
     """
-    names = {topic: name_of(topic, table) for topic, table in tables.items()}
+    # Case is nothing in a table's name.
+    names = {topic: name_of(topic, table).lower() for topic, table in tables.items()}
     for topic, name in names.items():
         if len(name) > LONGEST_NAME or list(names.values()).count(name) > 1:
             raise ValueError(

@@ -139,6 +139,46 @@ def test_older_record_of_a_key_counts_when_its_newest_is_refused(make: MakePipel
     assert pipeline.balances[-1].holds
 
 
+def test_row_from_before_the_pipeline_is_older_than_any_record(make: MakePipeline) -> None:
+    """The table has rows that no record made. Sent: an update, a delete, a delete of none."""
+    pipeline = make()
+    execute(pipeline, "CREATE TABLE {} (id nvarchar(50) NOT NULL PRIMARY KEY, amount int)")
+    execute(pipeline, "INSERT INTO {} (id, amount) VALUES ('a', 1), ('b', 1), ('c', 1)")
+    pipeline.send(event("a", 2), (b"b", None, [], 0), (b"none", None, [], 0))
+
+    pipeline.drain()
+
+    assert {row.id: row.amount for row in pipeline.rows()} == {"a": 2, "c": 1}
+    [balance] = pipeline.balances
+    assert (balance.written, balance.deleted, balance.stale) == (1, 1, 1)
+
+
+def test_row_from_before_the_pipeline_stays_when_its_own_clock_is_later(make: MakePipeline) -> None:
+    """By the records' own clock: of four such rows one is later, one equal, one earlier, one unset.
+
+    ``newest_by`` is in another case than the column, which Spark does not see.
+    """
+    pipeline = make(table={"newest_by": "Changed_At"})
+    pipeline.write_schema("id STRING NOT NULL, amount INT NOT NULL, changed_at TIMESTAMP NOT NULL")
+    columns = "id nvarchar(50) NOT NULL PRIMARY KEY, amount int, changed_at datetimeoffset(6)"
+    execute(pipeline, "CREATE TABLE {} (" + columns + ")")
+    execute(
+        pipeline,
+        "INSERT INTO {} (id, amount, changed_at) VALUES ('earlier', 1, '2026-01-01 00:00:00+00:00')"
+        ", ('equal', 1, '2026-01-02 00:00:00+00:00'), ('later', 1, '2026-01-03 00:00:00+00:00')"
+        ", ('unset', 1, NULL)",
+    )
+    moment = datetime(2026, 1, 2, tzinfo=UTC)
+    names = ("earlier", "equal", "later", "unset")
+    pipeline.send(*(event(name, 2, changed_at=moment) for name in names))
+
+    pipeline.drain()
+
+    amounts = {row.id: row.amount for row in pipeline.rows()}
+    assert amounts == {"earlier": 2, "equal": 2, "later": 1, "unset": 2}
+    assert pipeline.balances[-1].stale == 1
+
+
 def test_lock_that_is_not_had_in_time_is_tried_again(
     make: MakePipeline, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -171,6 +211,44 @@ def test_lock_that_is_not_had_in_time_is_tried_again(
     assert {row.id: row.amount for row in pipeline.rows()} == {"a": 2, "b": 2}
 
 
+def test_batch_waits_when_another_writes_the_table_for_longer_than_a_lock_is_waited_for(
+    make: MakePipeline, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another transaction, as a backfill's, has the lock of the table's writers: six such times."""
+    pipeline = make()
+    url = str(pipeline.settings.database.url).replace("LOCK_TIMEOUT=20000;", "")
+    url += ";lockTimeout=300" if is_real() else ";LOCK_TIMEOUT=300"
+    own = pipeline.settings.database.model_copy(update={"url": url})
+    pipeline.settings = pipeline.settings.model_copy(update={"database": own})
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    pipeline.send(event("a", 2))
+    prepare = table.prepare
+    waits = f"waits to write to {pipeline.topic.location}"
+    others: list[threading.Thread] = []
+
+    def hold() -> None:
+        with connect(pipeline.topic) as connection, connection.transaction():
+            ledger.lock(connection, pipeline.topic)
+            holds.set()
+            wait_until(lambda: caplog.text.count(waits) >= 6, 60, "the batch has waited six times")
+
+    def prepare_and_hold(*arguments: Any) -> None:
+        prepare(*arguments)
+        others.append(threading.Thread(target=hold))
+        others[0].start()
+        assert holds.wait(60)
+
+    holds = threading.Event()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table, "prepare", prepare_and_hold)
+        pipeline.drain()
+    others[0].join(60)
+
+    assert "attempt 1 of 5 ended" not in caplog.text
+    assert {row.id: row.amount for row in pipeline.rows()} == {"a": 2}
+
+
 def test_table_without_a_unique_key_is_refused(make: MakePipeline) -> None:
     pipeline = make()
     execute(pipeline, "CREATE TABLE {} (id nvarchar(100), amount int)")
@@ -195,6 +273,23 @@ def test_key_by_a_collation_that_takes_keys_for_the_same_is_refused(
 
     with pytest.raises(RefusedError, match="compares text by SQL_Latin1_General_CP1_CI_AS"):
         pipeline.drain()
+
+
+def test_one_is_refused_when_the_table_refuses_two_rows_only_together(make: MakePipeline) -> None:
+    """The amounts are unique. Sent in one batch: three rows with one, two with another, others."""
+    pipeline = make()
+    pipeline.send(event("first", 1))
+    pipeline.drain()
+    execute(pipeline, "ALTER TABLE {} ADD CONSTRAINT one_amount UNIQUE (amount)")
+    twice = [*(event(f"x{n}", 2) for n in range(3)), *(event(f"y{n}", 3) for n in range(2))]
+    pipeline.send(*twice, event("z", 1), *(event(f"k{n}", 10 + n) for n in range(20)))
+
+    pipeline.drain()
+
+    assert sorted(row.amount for row in pipeline.rows()) == [1, 2, 3, *range(10, 30)]
+    assert len(refused(pipeline)) == 4
+    assert b"z" in refused(pipeline)
+    assert pipeline.balances[-1].holds
 
 
 def test_batch_stops_when_the_table_refuses_all_of_it(make: MakePipeline) -> None:
@@ -329,6 +424,36 @@ def test_rows_that_spark_sent_twice_are_not_merged(
         with pytest.raises(BatchError, match="1 rows were sent and 2 have arrived"):
             pipeline.drain()
     assert ids(pipeline) == []
+
+
+def test_batch_may_have_been_written_when_its_commit_is_never_heard_of(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection ends right after a batch's commit, and there is none any more."""
+    monkeypatch.setattr(database, "ATTEMPTS", 1)
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    note, transaction = ledger.note, Connection.transaction
+    noted: list[str] = []
+
+    def note_and_tell(*arguments: Any) -> None:
+        note(*arguments)
+        noted.append("a batch")
+
+    @contextmanager
+    def commit_and_lose(connection: Connection, keep: bool = True) -> Iterator[None]:
+        with transaction(connection, keep):
+            yield
+        if noted:
+            raise DatabaseError(0, "08S01", "the connection is lost", lost=True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ledger, "note", note_and_tell)
+        patch.setattr(Connection, "transaction", commit_and_lose)
+        with pytest.raises(BatchError, match=r"All of the batch may be there, or nothing of it"):
+            pipeline.drain()
+
+    assert ids(pipeline) == ["a"]
 
 
 def test_process_that_another_has_replaced_writes_nothing_more(

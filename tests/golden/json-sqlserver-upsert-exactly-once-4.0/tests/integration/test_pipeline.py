@@ -17,7 +17,7 @@ from orders_pipeline.spark import OPTIONS
 from tests.support.pipeline import DDL, MakePipeline, bad, encoded, event
 from tests.support.records import LACKS_A_FIELD
 from tests.support.tables import read_table
-from tests.support.topics import create_topic, wait_until
+from tests.support.topics import create_topic, produce, wait_until
 
 
 def test_good_records_are_rows_and_bad_ones_are_dead_letters(make: MakePipeline) -> None:
@@ -194,7 +194,8 @@ def test_breaker_stops_after_one_batch_and_replay_brings_its_records_back(
 ) -> None:
     """Sent: six records, three a batch; the schema requires a field that they lack.
 
-    Expected: one batch of dead letters and a stop; once the schema is right, all six are rows.
+    Expected: one batch of dead letters and a stop; once the schema is right, all six are rows. A
+    letter of a record that the stream has yet to read is left to it.
     """
     pipeline = make(
         breaker={"min_rejected": 3, "max_rejected_ratio": 0.5},
@@ -204,11 +205,15 @@ def test_breaker_stops_after_one_batch_and_replay_brings_its_records_back(
     pipeline.write_schema(f"{DDL}, colour STRING NOT NULL")
     with pytest.raises(errors.BreakerTripped, match="3 of 3 records in batch 0"):
         pipeline.drain()
-    assert len(pipeline.letters()) == 3
+    letters = pipeline.letters()
+    assert len(letters) == 3
     assert pipeline.rows() == []
 
     pipeline.write_schema(DDL)
     pipeline.drain()
+    ahead = [(n, b"99" if n.endswith(".offset") else v) for n, v in letters[0].all_headers]
+    again = (letters[0].key, letters[0].value, ahead, letters[0].partition)
+    produce(pipeline.bootstrap_servers, pipeline.topic.dead_letters, [again])
     backfill.replay(pipeline.spark, pipeline.topic, reason=LACKS_A_FIELD, since_ms=0)
     backfill.replay(pipeline.spark, pipeline.topic, reason=None, since_ms=0)
 
@@ -346,19 +351,28 @@ def test_records_of_10_mb_arrive_whole(make: MakePipeline) -> None:
 
 
 def test_large_record_that_is_bad_is_truncated_in_its_letter(make: MakePipeline) -> None:
-    """Sent: a bad record larger than the dead-letter topic takes. Expected: its start, marked."""
+    """Sent: bad records with more than the dead-letter topic takes in the value, and in the rest.
+
+    Expected: the start of each, marked; headers that are too large are left out.
+    """
     pipeline = make()
     create_topic(
         pipeline.bootstrap_servers, pipeline.topic.dead_letters, 2, {"max.message.bytes": "20000"}
     )
     pipeline.send((b"a", b"{" + b"x" * 50_000, [], 0))
+    pipeline.send((b"k" * 50_000, b"{", [("large", b"x" * 50_000)], 1))
 
     pipeline.drain()
 
-    [letter] = pipeline.letters()
-    assert letter.value
-    assert letter.value.startswith(b"{xxx")
-    assert letter.headers["ingest.truncated.from.bytes"] == b"50001"
+    value, rest = sorted(pipeline.letters(), key=lambda letter: letter.partition)
+    assert value.value
+    assert value.value.startswith(b"{xxx")
+    assert value.headers["ingest.truncated.from.bytes"] == b"50001"
+    assert rest.key
+    assert set(rest.key) == {ord("k")}
+    assert rest.value == b"{"
+    assert rest.headers["ingest.truncated.from.bytes"] == b"1"
+    assert "large" not in rest.headers
 
 
 def test_broker_that_does_not_answer_is_named(

@@ -165,7 +165,8 @@ def _as_sql_server() -> list[str]:
         "CASE IS_NULLABLE WHEN 'YES' THEN 1 ELSE 0 END AS is_nullable, "
         "CASE IS_IDENTITY WHEN 'YES' THEN 1 ELSE 0 END AS is_identity, "
         "CASE IS_GENERATED WHEN 'ALWAYS' THEN 1 ELSE 0 END AS is_computed, "
-        "CASE WHEN COLUMN_DEFAULT IS NULL THEN 0 ELSE 1 END AS default_object_id "
+        "CASE WHEN COLUMN_DEFAULT IS NULL THEN 0 ELSE 1 END AS default_object_id, "
+        "0 AS generated_always_type "
         "FROM INFORMATION_SCHEMA.COLUMNS",
         f"CREATE VIEW IF NOT EXISTS sys.indexes AS SELECT {number} AS object_id, "
         "INDEX_NAME AS index_id, CASE WHEN INDEX_TYPE_NAME IN ('PRIMARY KEY', 'UNIQUE INDEX') "

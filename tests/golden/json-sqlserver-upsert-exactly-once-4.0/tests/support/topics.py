@@ -131,13 +131,24 @@ def read_topic(
 def end_offsets(bootstrap_servers: str, topic: str) -> dict[int, int]:
     """By partition, the offset that the next record will get."""
     consumer = _consumer(bootstrap_servers, "read_uncommitted")
+    ends: dict[int, int] = {}
+
+    def answered() -> bool:
+        try:
+            for partition in _partitions(consumer, topic):
+                where = TopicPartition(topic, partition)
+                ends[partition] = consumer.get_watermark_offsets(where, 10)[1]
+        except KafkaException as error:  # of a topic just made
+            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+                raise
+            return False
+        return True
+
     try:
-        return {
-            partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), 10)[1]
-            for partition in _partitions(consumer, topic)
-        }
+        wait_until(answered, 30, f"the leaders of {topic} say where it ends")
     finally:
         consumer.close()
+    return ends
 
 
 def wait_until_topic_holds(

@@ -11,12 +11,14 @@ import sqlglot
 from sqlglot import exp
 
 from orders_pipeline import sink
+from orders_pipeline.catalog import columns_of
 from orders_pipeline.column_types import holds
 from orders_pipeline.database import Connection, address
 from orders_pipeline.database_errors import DatabaseError
 from orders_pipeline.settings import Settings, Topic
 from orders_pipeline.staging import Staging
 from orders_pipeline.table import _create
+from orders_pipeline.table_settings import check_tables
 
 AWKWARD = "a [key] of 'ours' ?"
 STAGING = Staging(
@@ -35,15 +37,21 @@ STAGING = Staging(
 
 
 class Recorder(Connection):
-    """A connection that keeps what it is told to execute."""
+    """A connection that keeps what it is told to execute; of a table it finds the ``columns``."""
 
-    def __init__(self) -> None:
+    def __init__(self, *columns: tuple[Any, ...]) -> None:
         self.statements: list[str] = []
+        self.columns = list(columns)
 
     def execute(self, statement: str, *values: Any) -> int:
         """Keeps a statement."""
         self.statements.append(statement)
         return 0
+
+    def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Keeps a statement."""
+        self.statements.append(statement)
+        return self.columns if "sys.columns" in statement else [(1,)]
 
 
 def topic(**database: Any) -> Topic:
@@ -87,6 +95,31 @@ def test_key_of_text_compares_byte_by_byte() -> None:
     [statement] = recorder.statements
     assert isinstance(parsed(statement), exp.Create)
     assert "COLLATE Latin1_General_100_BIN2 NOT NULL" in statement
+
+
+def test_value_is_wanted_in_no_column_that_sql_server_fills() -> None:
+    """What ``sys.columns`` says: nullable, identity, computed, a default's number, generated."""
+    ways = {
+        "wanted": ("int", 0, 0, 0, 0, 0),
+        "nullable": ("int", 1, 0, 0, 0, 0),
+        "defaulted": ("int", 0, 0, 0, 7, 0),
+        "version": ("timestamp", 0, 0, 0, 0, 0),
+        "valid_from": ("datetime2", 0, 0, 0, 0, 1),
+        "valid_to": ("datetime2", 0, 0, 0, 0, 2),
+    }
+    rows = [(name, kind, 8, 0, 7, None, *filled) for name, (kind, *filled) in ways.items()]
+    recorder = Recorder(*rows)
+    held = columns_of(recorder, topic())
+
+    assert all(isinstance(parsed(each), exp.Select) for each in recorder.statements)
+    assert [name for name, column in held.items() if column.needs_value] == ["wanted"]
+
+
+def test_two_topics_are_refused_when_their_tables_differ_in_case_only() -> None:
+    table = topic().table
+    tables = {each: table.model_copy(update={"table_name": each}) for each in ("orders", "Orders")}
+    with pytest.raises(ValueError, match="cannot be called orders: another is"):
+        check_tables(tables)
 
 
 def test_server_is_reached_by_tls_and_its_certificate_is_verified_unless_told_otherwise() -> None:

@@ -139,8 +139,8 @@ def _replaced(found: Binding, topic: Topic, topic_id: str, table_id: str | None)
         return (
             f"The topic {topic.name} was recreated (its id was {found.topic_id}, now {topic_id}), "
             f"so the offsets in {topic.checkpoint} and in {topic.location} mean other records. "
-            "Nothing was written. Name another table.location and remove the checkpoint's folder, "
-            f"then read the new topic from its start with: run --rebind {topic.name}"
+            f'Nothing was written. Set topic."{topic.name}".location to another and remove the '
+            "checkpoint's folder, then read the new topic from its start with: run"
         )
     if table_id != found.table_id:
         state = "is gone" if table_id is None else "was replaced by another"

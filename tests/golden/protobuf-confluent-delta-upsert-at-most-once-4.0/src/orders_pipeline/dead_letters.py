@@ -25,8 +25,10 @@ FAILURES = (
     *(PySparkException, Py4JJavaError),
 )
 """All that a broker that refuses, or does not answer, ends in."""
+OURS = 9
+"""Headers of a letter that the record had not: the last ones, if it is whole."""
 HEADROOM_BYTES = 4096
-"""Room for headers and framing beside the value of the largest letter."""
+"""Room for our headers and framing beside what the largest record has."""
 log = logging.getLogger(__name__)
 
 
@@ -99,9 +101,7 @@ def original_records(letters: DataFrame) -> DataFrame:
     where = [_header(CONNECT + "partition"), _header(CONNECT + "offset")]
     for row in truncated.select(*where).collect():
         log.warning("left out, since its letter is truncated: partition %s, offset %s", *row)
-    ours = [CONNECT + name for name in ("topic", "partition", "offset", "stage")]
-    ours += [CONNECT + "exception.class.name", CONNECT + "exception.message"]
-    ours += ["ingest.pipeline", "ingest.batch", "ingest.timestamp"]
+    own = F.greatest(F.size("headers") - OURS, F.lit(0))
     return whole.select(
         _header(CONNECT + "topic").alias("topic"),
         _header(CONNECT + "partition").cast("int").alias("partition"),
@@ -109,7 +109,7 @@ def original_records(letters: DataFrame) -> DataFrame:
         F.timestamp_millis(_header("ingest.timestamp").cast("long")).alias("timestamp"),
         "key",
         "value",
-        F.filter("headers", lambda header: ~header["key"].isin(ours)).alias("headers"),
+        F.slice("headers", 1, own).alias("headers"),
     )
 
 
@@ -126,11 +126,18 @@ def _header(name: str) -> Column:
 
 
 def _letter(batch: Batch, topic: Topic, limit_bytes: int) -> list[Column]:
-    """The columns of *letters*: what Spark's Kafka sink takes."""
+    """The columns of *letters*: what Spark's Kafka sink takes.
+
+    Of a record too large for the topic the value and the key are cut, and its headers left out if
+    they are large.
+    """
     value = F.col("rejected.value")
     room = max(limit_bytes - HEADROOM_BYTES, 0)
-    too_large = F.length(value) + F.coalesce(F.length("rejected.key"), F.lit(0)) > room
-    own = F.coalesce(F.from_json("rejected.headers", HEADERS), F.array().cast(HEADERS))
+    key, headers = F.col("rejected.key"), F.col("rejected.headers")
+    sizes = [F.coalesce(F.octet_length(each), F.lit(0)) for each in (value, key, headers)]
+    too_large = sizes[0] + sizes[1] + sizes[2] > room
+    own = F.coalesce(F.from_json(headers, HEADERS), F.array().cast(HEADERS))
+    own = F.when(too_large & (sizes[2] > room // 4), F.array().cast(HEADERS)).otherwise(own)
     ours = {
         CONNECT + "topic": F.col("_topic"),
         CONNECT + "partition": F.col("_partition"),
@@ -142,11 +149,11 @@ def _letter(batch: Batch, topic: Topic, limit_bytes: int) -> list[Column]:
         "ingest.batch": F.lit(batch.id),
         "ingest.timestamp": F.unix_millis("_timestamp"),
     }
-    truncated = F.when(too_large, _headers({TRUNCATED: F.length(value)}))
+    truncated = F.when(too_large, _headers({TRUNCATED: sizes[0]}))
     return [
         F.lit(topic.dead_letters).alias("topic"),
         F.col("_partition").alias("partition"),
-        F.col("rejected.key").alias("key"),
+        F.when(too_large, F.substring(key, 1, room // 4)).otherwise(key).alias("key"),
         F.when(too_large, F.substring(value, 1, room // 2)).otherwise(value).alias("value"),
         F.concat(own, _headers(ours), F.coalesce(truncated, F.array().cast(HEADERS))).alias(
             "headers"

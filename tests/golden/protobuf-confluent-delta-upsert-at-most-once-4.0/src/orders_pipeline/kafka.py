@@ -15,6 +15,8 @@ from .errors import NoAnswerError, RefusedError
 from .settings import Settings
 
 TIMEOUT_S = 30
+LARGEST_BYTES = 1_000_000_000
+"""librdkafka sends no larger record, whatever the topic takes."""
 EARLIEST = OffsetSpec.earliest()
 LATEST = OffsetSpec.latest()
 at_time = OffsetSpec.for_timestamp
@@ -103,7 +105,7 @@ def ensure_topic(settings: Settings, topic: str, partitions: int) -> None:
 
 
 def max_message_bytes(settings: Settings, topic: str) -> int:
-    """The largest record batch that the topic takes, in bytes.
+    """The largest record batch that the topic takes and a client sends, in bytes.
 
     A topic that was just made is not known to every broker at once: it is asked for again.
 
@@ -116,7 +118,7 @@ def max_message_bytes(settings: Settings, topic: str) -> int:
     while True:
         try:
             found = brokers.describe_configs([resource])[resource].result(TIMEOUT_S)
-            return int(found["max.message.bytes"].value)
+            return min(int(found["max.message.bytes"].value), LARGEST_BYTES)
         except KafkaException as error:
             unknown = error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
             if not unknown or time.monotonic() > deadline:
