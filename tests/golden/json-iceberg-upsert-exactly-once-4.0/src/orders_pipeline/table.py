@@ -108,10 +108,10 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
             f"The table {topic.location} lacks the columns {[field.name for field in missing]}. "
             'Nothing was written. Add them, or set table.schema_changes = "add".'
         )
+    _set_for_merges(held, topic)
     if missing:
         log.info("adding to %s: %s", topic.location, [field.name for field in missing])
         spark.sql(f"ALTER TABLE {name} ADD COLUMNS ({_listed(spark, missing)})")
-    _set_for_merges(spark, topic)
 
 
 def exists(spark: SparkSession, topic: Topic) -> bool:
@@ -266,8 +266,7 @@ def _check_format(held: Any, topic: Topic) -> None:
         )
 
 
-def _set_for_merges(spark: SparkSession, topic: Topic) -> None:
-    held = catalog.load(spark, topic)
+def _set_for_merges(held: Any, topic: Topic) -> None:
     had = {name: held.properties().get(name) for name in MERGES}
     if had == MERGES:
         return
