@@ -26,7 +26,13 @@ from running import Repository, python_for, render_to_run, run, run_own_tests
 
 pytestmark = pytest.mark.usefixtures("spark_classes")
 BARE_JSON = ("json", "none")
-STORY, FULL_DISK = Path(__file__).with_name("full_disk.py"), "tests/integration/test_full_disk.py"
+FULL_DISK = "tests/integration/test_full_disk.py"
+FULL_DISKS = {
+    **dict.fromkeys(("parquet", "delta", "iceberg"), "full_disk.py"),
+    "postgres": "full_disk_of_postgres.py",
+    "kafka": "full_disk_of_kafka.py",
+}
+"""For each sink the story of its own disk, or of its server's, beside this file."""
 HERE = next(iter(MATRIX["spark"]))
 """The Spark version of this environment: the default one."""
 OTHERS = [version for version in MATRIX["spark"] if version != HERE]
@@ -90,8 +96,6 @@ WITH_A_SCHEMA = [
 """Into a topic whose values have a schema: bare JSON comes out as each of them."""
 OWN_JARS = ("delta", "iceberg", "sqlserver")
 KEPT = 2
-FILES = ("parquet", "delta", "iceberg")
-"""Sinks whose tables are files on a disk, which may be full."""
 Record = Callable[[str, object], None]
 
 
@@ -218,11 +222,11 @@ def test_guarantee_holds(
 
 
 @pytest.mark.spread
-@pytest.mark.parametrize("sink", FILES)
+@pytest.mark.parametrize("sink", FULL_DISKS)
 def test_full_disk_loses_nothing(
     sink: str, tmp_path: Path, shared: SharedProcesses, record_property: Record
 ) -> None:
-    """Run: the story of ``full_disk.py``. Expected: all pass, none is skipped."""
+    """Run: the story of a full disk. Expected: all pass, none is skipped."""
     if os.geteuid() != 0:
         assert not os.environ.get("CI"), "not root in CI"
         pytest.skip("not run: a disk of its own can only be mounted by root")
@@ -230,7 +234,7 @@ def test_full_disk_loses_nothing(
     [answers] = [each for each in RUN_HERE if decoder_and_guarantee(each) == append]
     record_property("variant", f"{name_of(answers)}, its disk full")
     repository = render_to_run(tmp_path, "variant", **answers)
-    shutil.copy(STORY, repository.path / FULL_DISK)
+    shutil.copy(Path(__file__).with_name(FULL_DISKS[sink]), repository.path / FULL_DISK)
     printed = shared.of(repository).run(repository.path, FULL_DISK)
     record_property("ran", summary(printed))
 

@@ -17,6 +17,8 @@ from .settings import Settings
 TIMEOUT_S = 30
 LARGEST_BYTES = 1_000_000_000
 """librdkafka sends no larger record, whatever the topic takes."""
+BUFFER_BYTES = 32 * 1024 * 1024
+"""What a producer has for records on their way, unless one alone may need more: Kafka's default."""
 EARLIEST = OffsetSpec.earliest()
 LATEST = OffsetSpec.latest()
 at_time = OffsetSpec.for_timestamp
@@ -69,14 +71,22 @@ def exists(settings: Settings, topic: str) -> bool:
     """True when there is such a topic.
 
     Raises:
-        KafkaException: no broker answers.
+        NoAnswerError: no broker answers.
     """
     brokers = admin(settings.kafka.bootstrap_servers)
-    return topic in brokers.list_topics(timeout=TIMEOUT_S).topics
+    try:
+        return topic in brokers.list_topics(timeout=TIMEOUT_S).topics
+    except KafkaException as error:
+        raise _no_answer(settings, topic, error) from None
 
 
 def offsets_at(settings: Settings, topic: str, spec: OffsetSpec) -> Offsets:
-    """The offset in each partition that answers ``spec``; the end where none does."""
+    """The offset in each partition that answers ``spec``; the end where none does.
+
+    Raises:
+        RefusedError: no such topic.
+        NoAnswerError: no broker answers, or the topic may not be read.
+    """
     partitions = range(partition_count(settings, topic))
     found = _list_offsets(settings, topic, partitions, spec)
     missing = [partition for partition, offset in found.items() if offset < 0]
@@ -89,6 +99,7 @@ def ensure_topic(settings: Settings, topic: str, partitions: int) -> None:
     """Makes a topic, or lets it grow, so that it has at least this many partitions.
 
     Raises:
+        NoAnswerError: no broker answers.
         KafkaException: the brokers refuse.
     """
     brokers = admin(settings.kafka.bootstrap_servers)
@@ -110,7 +121,7 @@ def max_message_bytes(settings: Settings, topic: str) -> int:
     A topic that was just made is not known to every broker at once: it is asked for again.
 
     Raises:
-        KafkaException: no broker knows the topic, or none answers.
+        NoAnswerError: no broker knows the topic, or none answers.
     """
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     brokers = admin(settings.kafka.bootstrap_servers)
@@ -122,7 +133,7 @@ def max_message_bytes(settings: Settings, topic: str) -> int:
         except KafkaException as error:
             unknown = error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
             if not unknown or time.monotonic() > deadline:
-                raise
+                raise _no_answer(settings, topic, error) from None
             time.sleep(0.1)
 
 
@@ -181,11 +192,15 @@ def _describe(settings: Settings, topic: str):  # type: ignore[no-untyped-def]  
                 f"The topic {topic!r} does not exist at {settings.kafka.bootstrap_servers}. "
                 "Nothing was written. Create it, or correct its name."
             ) from None
-        raise NoAnswerError(
-            f"No answer about the topic {topic!r} from {settings.kafka.bootstrap_servers}: "
-            f"{error.args[0].str()}. Nothing was written. Check kafka.bootstrap_servers, and that "
-            "the brokers are up, then start again."
-        ) from None
+        raise _no_answer(settings, topic, error) from None
+
+
+def _no_answer(settings: Settings, topic: str, error: KafkaException) -> NoAnswerError:
+    return NoAnswerError(
+        f"No answer about the topic {topic!r} from {settings.kafka.bootstrap_servers}: "
+        f"{error.args[0].str()}. Nothing was written. Check kafka.bootstrap_servers, that the "
+        "brokers are up and that they let this client in, then start again."
+    )
 
 
 def _list_offsets(
@@ -196,10 +211,13 @@ def _list_offsets(
     answers = brokers.list_offsets(
         wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=TIMEOUT_S
     )
-    return {
-        position.partition: answer.result(TIMEOUT_S + 5).offset
-        for position, answer in answers.items()
-    }
+    try:
+        return {
+            position.partition: answer.result(TIMEOUT_S + 5).offset
+            for position, answer in answers.items()
+        }
+    except KafkaException as error:
+        raise _no_answer(settings, topic, error) from None
 
 
 def _settle(future, harmless: int) -> None:  # type: ignore[no-untyped-def]  # a Future of None

@@ -71,6 +71,7 @@ def send(rejected: DataFrame, batch: Batch, topic: Topic) -> Letters:
             .option("kafka.acks", "all")
             .option("kafka.enable.idempotence", "true")
             .option("kafka.max.request.size", limit + HEADROOM_BYTES)
+            .option("kafka.buffer.memory", max(kafka.BUFFER_BYTES, limit + HEADROOM_BYTES))
             .option("kafka.delivery.timeout.ms", 60_000)
             .option("kafka.request.timeout.ms", 20_000)
             .option("kafka.max.block.ms", 30_000)

@@ -19,15 +19,18 @@ from .settings import Topic
 
 HEADER = "ingest."
 """How the headers of an output record begin that say where its source is."""
-NOT_READY = (
+PASSES_BY = (
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
+    KafkaError._TIMED_OUT,
 )
-"""What brokers answer for a moment after they started, or after another of them was lost."""
+"""Answers while a transaction is open, and for a while after a broker started or was lost."""
 OPEN_S = 90
 """An open transaction hides the offsets that it would change. If its process died, the brokers end
 it after 60 s (``transactions.py``), and look for such ones every 10 s."""
+ANSWER_S = 10
 HEADROOM_BYTES = 1024
 """Room in an output record for our own headers and framing."""
 
@@ -77,36 +80,34 @@ def _committed(topic: Topic) -> list[Committed]:
     """What the group has committed; asked for again while its broker is not ready to say it.
 
     Raises:
-        NoAnswerError: a transaction hides it, and does not end.
-        KafkaException: the brokers refuse.
+        NoAnswerError: a transaction hides it and does not end, or the brokers do not say it.
     """
     name = group(topic)
     asked = [ConsumerGroupTopicPartitions(name)]
-    admin = kafka.admin(topic.settings.kafka.bootstrap_servers)
     began = time.monotonic()
     while True:
+        admin = kafka.admin(topic.settings.kafka.bootstrap_servers)
         try:
             # Stable: none of a transaction that may still be rolled back.
             answers = admin.list_consumer_group_offsets(
-                asked, require_stable=True, request_timeout=kafka.TIMEOUT_S
+                asked, require_stable=True, request_timeout=ANSWER_S
             )
-            found: list[Committed] = answers[name].result(kafka.TIMEOUT_S + 5).topic_partitions
+            found: list[Committed] = answers[name].result(ANSWER_S + 5).topic_partitions
             for each in found:
                 fail_if_hidden(each)
             return found
         except KafkaException as error:
-            code, waited_s = error.args[0].code(), time.monotonic() - began
-            if code == KafkaError.UNSTABLE_OFFSET_COMMIT and waited_s > OPEN_S:
+            why = error.args[0]
+            if why.code() not in PASSES_BY or time.monotonic() - began > OPEN_S:
                 raise NoAnswerError(
-                    f"Up to where the rows of {topic.name} are in {topic.location} is not to be "
-                    f"known: a transaction that changes it has been open for {OPEN_S} s. Nothing "
-                    "was written. End the process that has it open, then start again."
+                    f"Up to where the rows of {topic.name} are in {topic.location}, the brokers "
+                    f"do not say: {why.str()}. Nothing was written. They have to be up, to let "
+                    f"this client describe the group {name}, and to have no transaction open in "
+                    f"it: end a process that has had one for {OPEN_S} s. Then start again."
                 ) from None
-            is_soon = code == KafkaError.UNSTABLE_OFFSET_COMMIT or (
-                code in NOT_READY and waited_s <= kafka.TIMEOUT_S
-            )
-            if not is_soon:
-                raise
+            if why.code() == KafkaError._TIMED_OUT:
+                # A client that knew the group's broker before that was restarted asks for ever.
+                kafka.admin.cache_clear()
             time.sleep(0.2)
 
 

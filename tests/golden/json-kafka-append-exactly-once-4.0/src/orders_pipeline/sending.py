@@ -19,8 +19,6 @@ from .shapes import HEADERS
 
 ACKNOWLEDGED = {"kafka.acks": "all", "kafka.enable.idempotence": "true"}
 """Every replica in sync has the record, and has it once however often it is sent."""
-BUFFER_BYTES = 32 * 1024 * 1024
-"""What a producer has for records on their way, unless one alone may need more: Kafka's default."""
 V1 = "spark.sql.sources.useV1SourceList"
 
 
@@ -44,7 +42,7 @@ def send(records: DataFrame, topic: Topic, producer: dict[str, str]) -> Written:
                 .mode("append")
                 .options(**kafka.spark_options(topic.settings), **producer)
                 .option("kafka.max.request.size", limit)
-                .option("kafka.buffer.memory", max(BUFFER_BYTES, limit + HEADROOM_BYTES))
+                .option("kafka.buffer.memory", max(kafka.BUFFER_BYTES, limit + HEADROOM_BYTES))
                 .option("kafka.delivery.timeout.ms", 60_000)
                 .option("kafka.request.timeout.ms", 20_000)
                 .option("kafka.max.block.ms", 30_000)

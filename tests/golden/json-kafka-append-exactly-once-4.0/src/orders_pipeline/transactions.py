@@ -6,8 +6,10 @@ never without the offset below which no row is sent again.
 
 import base64
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -226,7 +228,8 @@ class _Sender:
         position = Position(offset, work.pipeline, work.batch, work.schema, now(), self._refused)
         committed = [to_commit(work.source, work.partition, position)]
         group = self._consumer.consumer_group_metadata()
-        _patiently(lambda: self._producer.send_offsets_to_transaction(committed, group, TIMEOUT_S))
+        send_offsets = self._producer.send_offsets_to_transaction
+        _patiently(lambda: _in_time(lambda: send_offsets(committed, group, TIMEOUT_S)))
         _patiently(lambda: self._producer.commit_transaction(TIMEOUT_S))
         self._began_at = None
 
@@ -252,6 +255,29 @@ def _headers(text: str) -> list[Header]:
     """From the JSON that Spark makes of them, in which a value that is null is left out."""
     pairs = [(each["key"], each.get("value")) for each in json.loads(text)]
     return [(key, None if value is None else base64.b64decode(value)) for key, value in pairs]
+
+
+def _in_time(action: Callable[[], None]) -> None:
+    """Does it in a thread that is left behind if it takes longer than it may.
+
+    Where the broker that keeps the group has gone, librdkafka may wait for it without end, whatever
+    its time limit: https://github.com/confluentinc/librdkafka/issues/5511.
+    """
+    answer: Future[None] = Future()
+
+    def act() -> None:
+        try:
+            action()
+            answer.set_result(None)
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=act, daemon=True).start()
+    try:
+        answer.result(TIMEOUT_S)
+    except TimeoutError:
+        problem = f"no answer from the broker that keeps the group in {TIMEOUT_S} s"
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, problem)) from None
 
 
 def _patiently(action: Callable[[], Any]) -> Any:

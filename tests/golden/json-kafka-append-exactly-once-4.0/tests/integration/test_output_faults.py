@@ -8,13 +8,13 @@ from typing import Protocol
 
 import pytest
 
-from orders_pipeline import table
-from orders_pipeline.errors import BatchError
+from orders_pipeline import positions, table
+from orders_pipeline.errors import BatchError, NoAnswerError
 
 from tests.integration.test_process import Job
 from tests.support.broker import Broker, start_broker, wait_until_broker_answers
 from tests.support.pipeline import MakePipeline, event
-from tests.support.refusing import without_permission, without_replicas
+from tests.support.refusing import without_group, without_permission, without_replicas
 from tests.support.topics import create_topic, end_offsets, read_topic, wait_until
 
 
@@ -92,3 +92,21 @@ def test_rows_wait_while_the_output_topic_takes_none(
     pipeline.drain()
     assert [row.id for row in pipeline.rows()] == ["a", "b"]
     assert [balance.written for balance in pipeline.balances] == [2]
+
+
+def test_start_ends_in_words_when_the_group_of_the_output_topic_may_not_be_described(
+    make: MakePipeline, broker: Broker
+) -> None:
+    """Sent: a record. Expected: the group and why it is not told of; allowed, the record."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    group = positions.group(pipeline.topic)
+
+    with (
+        without_group(broker, group),
+        pytest.raises(NoAnswerError, match=rf"authorization failed.*describe the group {group}"),
+    ):
+        pipeline.drain()
+
+    pipeline.drain()
+    assert [row.id for row in pipeline.rows()] == ["a"]

@@ -1,9 +1,14 @@
-"""Topics that take no records for as long as a block runs, of a broker that was started here."""
+"""What a broker that was started here refuses for as long as a block runs."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -32,24 +37,53 @@ def without_permission(broker: Broker, topic: str) -> Iterator[None]:
     """Makes a topic that nobody may write to inside the block; all else stays allowed."""
     create_topic(broker.bootstrap_servers, topic)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    where = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:*", "*")
 
     def may_write() -> bool:
         topics = TopicCollection([topic])
         described = admin.describe_topics(topics, include_authorized_operations=True)[topic]
         return AclOperation.WRITE in (described.result().authorized_operations or [])
 
+    with _denied(admin, ResourceType.TOPIC, topic, AclOperation.WRITE, may_write):
+        yield
+
+
+@contextmanager
+def without_group(broker: Broker, group: str) -> Iterator[None]:
+    """Has nobody be told of a consumer group inside the block."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+
+    def may_ask() -> bool:
+        asked = [ConsumerGroupTopicPartitions(group)]
+        try:
+            admin.list_consumer_group_offsets(asked)[group].result()
+        except KafkaException as error:
+            return error.args[0].code() != KafkaError.GROUP_AUTHORIZATION_FAILED
+        return True
+
+    with _denied(admin, ResourceType.GROUP, group, AclOperation.DESCRIBE, may_ask):
+        yield
+
+
+@contextmanager
+def _denied(
+    admin: AdminClient,
+    kind: ResourceType,
+    name: str,
+    operation: AclOperation,
+    is_allowed: Callable[[], bool],
+) -> Iterator[None]:
+    where = (kind, name, ResourcePatternType.LITERAL, "User:*", "*")
     rules = [
         AclBinding(*where, AclOperation.ALL, AclPermissionType.ALLOW),
-        AclBinding(*where, AclOperation.WRITE, AclPermissionType.DENY),
+        AclBinding(*where, operation, AclPermissionType.DENY),
     ]
     for made in admin.create_acls(rules).values():
         made.result()
-    wait_until(lambda: not may_write(), 30, f"nobody may write to {topic}")
+    wait_until(lambda: not is_allowed(), 30, f"{operation.name} is denied on {name}")
     yield
     every = AclBindingFilter(*where, AclOperation.ANY, AclPermissionType.ANY)
     admin.delete_acls([every])[every].result()
-    wait_until(may_write, 30, f"{topic} may be written to")
+    wait_until(is_allowed, 30, f"{operation.name} is allowed on {name}")
 
 
 @contextmanager

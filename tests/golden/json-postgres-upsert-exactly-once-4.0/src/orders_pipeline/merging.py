@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from . import ledger
 from .batch import Batch, Refused, Written
 from .counting import every, observe
-from .database import Connection, connect, told_while_slow, try_again
+from .database import Connection, connect, passes_by, told_while_slow, try_again
 from .delivery import AFTER_A_FAILURE
 from .errors import BatchError, NoAnswerError
 from .halving import REFUSALS, refused_rows
@@ -124,6 +124,10 @@ def _merge_without(
             except REFUSALS:
                 more = MAX_REFUSED + 1 - len(refused)
                 raise _RefusedRows(refused_rows(connection, topic, staging, apply, more)) from None
+            except psycopg.Error as error:
+                if not passes_by(error):
+                    done.clear()  # the server has answered: nothing of it is there
+                raise
         return done[-1]
 
     try:

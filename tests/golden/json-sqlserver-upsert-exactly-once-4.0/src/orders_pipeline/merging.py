@@ -120,6 +120,8 @@ def _merge_without(
                         ledger.note(connection, batch, topic, refused, transaction)
                     done.append(result)
             except DatabaseError as error:
+                if not error.passes_by:
+                    done.clear()  # the server has answered: nothing of it is there
                 if not error.refuses:
                     raise
                 limit = MAX_REFUSED + 1 - len(refused)
