@@ -1,5 +1,6 @@
 """Tier 1: each rule, each refusal, awkward input. No Spark."""
 
+import importlib.metadata
 import json
 import keyword
 import re
@@ -110,6 +111,7 @@ def test_nothing_in_the_template_needs_trust() -> None:
         ({"topics": [1]}, "1", '["1"]'),
         ({"topics": "{orders: 1}"}, "orders", "orders, refunds"),
         ({"topics": 3}, "3", "orders, refunds"),
+        ({"topics": [True]}, "true", "in quotes"),
         ({"value_format": "xml"}, "xml", "avro"),
         ({"schema_registry": "karapace"}, "karapace", "confluent"),
         ({"sink": "hudi"}, "hudi", "iceberg"),
@@ -122,6 +124,11 @@ def test_nothing_in_the_template_needs_trust() -> None:
         ({**UPSERT, "key_columns": "[]"}, "key column", "customer_id, order_id"),
         ({**UPSERT, "key_columns": "id, id"}, "id", "once"),
         ({**UPSERT, "key_columns": "id, ID"}, "ID", "Rename"),
+        (
+            {**UPSERT, "value_format": "protobuf", "key_columns": "orderId, order_id"},
+            "order_id",
+            "once",
+        ),
         ({**UPSERT, "key_columns": "_offset"}, "_offset", "example id"),
         ({**UPSERT, "key_columns": "_Timestamp"}, "_Timestamp", "example id"),
         ({**UPSERT, "key_columns": "order id"}, "order id", "order_id"),
@@ -200,8 +207,12 @@ def test_the_message_after_a_copy_names_the_first_steps(
         assert step in shown
 
 
-def test_no_name_of_this_python_is_free_for_a_package() -> None:
+def test_no_name_of_this_python_or_of_a_package_here_is_free_for_a_package() -> None:
+    """A project that is called as a package is cannot have it installed beside itself."""
     reserved = set().union(*json.loads((ROOT / "hooks/reserved_names.json").read_text()).values())
-    taken = {*keyword.kwlist, *keyword.softkwlist, *sys.stdlib_module_names}
+    installed = (each.metadata["Name"] for each in importlib.metadata.distributions())
+    packages = {re.sub("[-.]", "_", name.lower()) for name in installed}
+    imported = importlib.metadata.packages_distributions()
+    taken = {*keyword.kwlist, *keyword.softkwlist, *sys.stdlib_module_names, *packages, *imported}
     possible = {name for name in taken if re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name)}
     assert possible <= reserved

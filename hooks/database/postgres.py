@@ -55,6 +55,8 @@ def address(settings: Settings) -> str:
         sslmode=database.ssl_mode,
         sslrootcert=str(database.ca_file) if verifies and database.ca_file else None,
         connect_timeout=database.connect_timeout_s,
+        # After a failover, a name may lead to the server that only answers questions for a while.
+        target_session_attrs="read-write",
         client_encoding="UTF8",
         # A server that is gone without a word is noticed within a minute: by what was sent and not
         # acknowledged or, where an answer is awaited and nothing is sent, by probes.

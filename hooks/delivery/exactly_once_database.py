@@ -5,7 +5,7 @@ from pyspark.sql import SparkSession
 from . import ledger, table
 from .batch import Batch, Refused
 from .database import connect
-from .replays import check_same
+from .replays import check_follows, check_same
 from .settings import Topic
 
 AFTER_A_FAILURE = "start again: the batch is done again"
@@ -16,10 +16,13 @@ def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
     """True when an earlier run wrote this batch and stopped before Spark had committed it.
 
     Raises:
-        RefusedError: see ``replays.check_same``.
+        RefusedError: see ``replays``.
     """
     label = table.newest_label(spark, topic, batch.pipeline)
-    if label is None or label["batch"] < batch.id:
+    if label is None:
+        return False
+    if label["batch"] < batch.id:
+        check_follows(label["batch"], batch, topic)
         return False
     check_same(label, batch, topic)
     return True

@@ -19,7 +19,7 @@ from . import kafka, table
 from .batch import Batch, Written
 from .counting import every, observe
 from .encoding import encode
-from .positions import HEADROOM_BYTES
+from .positions import HEADROOM_BYTES, wait_for_open
 from .producing import produce
 from .sending import ACKNOWLEDGED, send
 from .settings import Topic
@@ -46,6 +46,7 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
     position: the stream never comes back to them. What the output topic has deleted is sent again.
 
     Raises:
+        NoAnswerError: see ``positions.wait_for_open``.
         BatchError: not all could be sent; to repeat it sends the rest.
     """
     rows, counts = observe(rows, received=every())
@@ -54,6 +55,7 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
     topics = {topic.location}
     if topic.table.topic_column:
         topics = {row.topic for row in records.select("topic").distinct().collect()}
+    wait_for_open(topic, (each for each in topics if kafka.exists(topic.settings, each)))
     held = table.read(rows.sparkSession, topic, topics).where(F.col("_topic") == topic.name)
     missing = records.join(held.select(*names[1:]), names[1:], "left_anti")
     # One task sends all of a source partition, in order: of a key, the newest record comes last.

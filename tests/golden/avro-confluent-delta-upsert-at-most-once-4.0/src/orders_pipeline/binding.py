@@ -65,8 +65,10 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
     )
     if found:
         # A batch that was lost is written again: under another identity, since Delta still counts
-        # it as written.
-        has_lost = present.table_id != found.table_id or _lost(found, topic, present)
+        # it as written. Not one that came after a RESTORE under a running job.
+        has_lost = (
+            present.table_id != found.table_id or _lost(found, topic, present)
+        ) and not losses.has_planned(present, present.pipeline(found.generation))
         begins_again = rebind and present.planned is None
         now = replace(
             now,

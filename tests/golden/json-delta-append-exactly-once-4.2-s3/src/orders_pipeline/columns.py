@@ -10,7 +10,7 @@ from pyspark.sql.types import StructField, StructType
 
 from .counting import every, observe
 from .decoding import Decoder
-from .errors import RefusedError, SettingsError
+from .errors import PipelineError, RefusedError, SettingsError, first_line
 from .rows import accepted_rows
 from .settings import Topic
 from .shapes import RECORDS, RESERVED
@@ -22,19 +22,32 @@ def row_columns(spark: SparkSession, topic: Topic, fields: StructType) -> Struct
 
     Raises:
         RefusedError: ``transform`` drops columns that the pipeline needs, or leaves records unread.
-        SettingsError: the settings name a column that the table would not have.
+        SettingsError: the settings name a column that the table would not have, or ``transform``
+            fails.
     """
     no_records = spark.createDataFrame(spark.sparkContext.emptyRDD(), RECORDS)
     counted, _ = observe(no_records, read=every())
     decoded = Decoder(spark, topic, fields).decode(counted)
-    rows = transform(topic.name, accepted_rows(decoded))
-    columns = StructType(
-        [StructField(c.name, c.dataType) for c in rows.schema if c.name != "_deleted"]
-    )
+    rows = _transformed(accepted_rows(decoded), topic)
+    columns = StructType([StructField(c.name, c.dataType) for c in rows.schema])
     _check_own_columns(topic, rows.columns)
     _check_named_columns(topic, columns)
     _check_reads_all(topic, rows)
     return columns
+
+
+def _transformed(rows: DataFrame, topic: Topic) -> DataFrame:
+    try:
+        given = transform(topic.name, rows)
+        given.schema  # noqa: B018  # what is no DataFrame fails here as well
+    except PipelineError:
+        raise
+    except Exception as error:
+        raise SettingsError(
+            f"transform.py fails for the topic {topic.name!r}: {first_line(error)}. Nothing was "
+            "written. Mend it, then start again."
+        ) from error
+    return given
 
 
 def _check_own_columns(topic: Topic, names: list[str]) -> None:

@@ -1,16 +1,18 @@
 """Why the pipeline stops.
 
     PipelineError
-    ├── SettingsError         a setting is missing or wrong; nothing was started
+    ├── SettingsError         a setting, or transform.py, is wrong; nothing was started
     ├── RefusedError          going on would lose or repeat records; nothing was written
     ├── NoAnswerError         the brokers did not answer; nothing was written
     ├── StorageError          a table or a checkpoint cannot be used; no batch was begun
-    ├── BatchError            a batch failed and is not committed
+    ├── BatchError            a batch failed and is not committed; or a backfill or replay did
     │   └── DeadLetterError   its rows may be in the table, its dead letters are not all stored
     └── BreakerTripped        too many records of a batch were rejected; it is complete
 
 A bad record is none of these: it is a row with a reason (``reasons.py``), and a dead letter.
 """
+
+from typing import Any
 
 
 class PipelineError(Exception):
@@ -20,7 +22,10 @@ class PipelineError(Exception):
 
 
 class SettingsError(PipelineError):
-    """A setting is missing or wrong; the message names it and gives a valid value."""
+    """A setting is missing or wrong; the message names it and gives a valid value.
+
+    Or ``transform.py`` fails, whatever it is given.
+    """
 
     exit_code = 2
 
@@ -40,7 +45,7 @@ class StorageError(PipelineError):
 
 
 class BatchError(PipelineError):
-    """A batch could not be finished, and Spark has not committed it."""
+    """A batch could not be finished, and Spark has not committed it; or a backfill or replay."""
 
 
 class DeadLetterError(BatchError):
@@ -51,3 +56,16 @@ class BreakerTripped(PipelineError):
     """Too many records of one batch were rejected. The batch itself is written and committed."""
 
     exit_code = 4
+
+
+def first_line(error: Exception) -> str:
+    """The first line of what Java says is at the bottom of an error of Spark's, or of its own.
+
+    Of a traceback, which is how Java has what failed in Python, the last line.
+    """
+    java: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    while java is not None and java.getCause() is not None:
+        java = java.getCause()
+    said = f"{type(error).__name__}: {error}" if java is None else str(java.toString())
+    lines = said.strip().splitlines()
+    return lines[-1 if "Traceback" in lines[0] else 0].rstrip(".:; ")

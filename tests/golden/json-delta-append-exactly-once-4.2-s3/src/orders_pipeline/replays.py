@@ -1,4 +1,4 @@
-"""A batch that the table has already, compared with what the checkpoint plans under its number."""
+"""The newest batch that the table has, compared with the one that the checkpoint plans."""
 
 from typing import Any
 
@@ -28,4 +28,20 @@ def check_same(label: dict[str, Any], batch: Batch, topic: Topic) -> None:
             f"{batch.id} of {topic.name} was written but not committed, so what can be read in it "
             "only now would be lost. Nothing was written. Put it back, run until the batch is "
             "committed, then change it."
+        )
+
+
+def check_follows(newest: int, batch: Batch, topic: Topic) -> None:
+    """Sees that the table has lost no batch before ``batch``: its ``newest`` is the one before.
+
+    Every batch leaves its number there, also an empty one.
+
+    Raises:
+        RefusedError: it has lost some, under this run, as by a failover to a server behind.
+    """
+    if newest < batch.id - 1:
+        raise RefusedError(
+            f"The table {topic.location} was set back under this run: its newest batch is "
+            f"{newest}, and the next was to be {batch.id}. Nothing of that was written. Start "
+            "again: the start says how to go on."
         )

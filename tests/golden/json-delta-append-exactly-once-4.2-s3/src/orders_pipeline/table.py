@@ -158,8 +158,11 @@ def compact(spark: SparkSession, topic: Topic, retention_hours: int) -> None:
     """Folds small files into large ones and removes files that no version needs any more.
 
     Raises:
+        RefusedError: there is no table yet.
         SettingsError: Delta keeps them for longer than ``retention_hours``; nothing was removed.
     """
+    if not exists(spark, topic):
+        raise RefusedError(f"There is no table {topic.location} yet. First: run")
     commit(topic, lambda: open_table(spark, topic).optimize().executeCompaction())
     try:
         commit(topic, lambda: open_table(spark, topic).vacuum(retention_hours))

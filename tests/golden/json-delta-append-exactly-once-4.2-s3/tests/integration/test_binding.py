@@ -6,12 +6,12 @@ import uuid
 
 import pytest
 
-from orders_pipeline import backfill, kafka, streams, table
+from orders_pipeline import backfill, kafka, losses, streams, table
 from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.errors import RefusedError
 
 from tests.support.objects import copy, remove
-from tests.support.pipeline import DDL, MakePipeline, Pipeline, event
+from tests.support.pipeline import DDL, MakePipeline, Pipeline, bad, event
 from tests.support.tables import drop_table, read_table
 from tests.support.topics import create_topic, delete_topic
 
@@ -149,6 +149,16 @@ def test_replaced_table_is_refused(make: MakePipeline) -> None:
     assert ids(pipeline) == ["b"]
 
 
+def test_batch_without_rows_counts_as_written(make: MakePipeline) -> None:
+    """Bad records alone come in two batches. Expected: what follows is not refused for it."""
+    pipeline = make()
+    for record in (event("a", 1), bad("x"), bad("y"), event("b", 2)):
+        pipeline.send(record)
+        pipeline.drain()
+
+    assert ids(pipeline) == ["a", "b"]
+
+
 def test_restored_table_is_refused(make: MakePipeline) -> None:
     """A RESTORE takes a batch away, but Delta still counts it as written (delta#1813)."""
     pipeline = make()
@@ -175,6 +185,25 @@ def test_batch_that_a_restore_took_is_written_again_when_it_is_replayed(make: Ma
     pipeline.drain(rebind=True)
 
     assert ids(pipeline) == ["a", "b"]
+
+
+def test_batch_that_came_after_a_restore_is_not_written_again(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A RESTORE under a running job, then a batch, which ends before Spark has committed it."""
+    pipeline = make()
+    restore_to_before_the_second_batch(pipeline)
+    pipeline.send(event("c", 3))
+    with monkeypatch.context() as patch:
+        patch.setattr(losses, "of_table", lambda *ignored: None)  # it is looked for at a start
+        pipeline.drain()
+    forget(pipeline, "commits/2")
+    with pytest.raises(RefusedError, match="was restored to version"):
+        pipeline.drain()
+
+    pipeline.drain(rebind=True)
+
+    assert ids(pipeline) == ["a", "c"]
 
 
 def test_checkpoint_that_was_set_back_is_refused(make: MakePipeline) -> None:

@@ -5,12 +5,16 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from . import backfill, doctor, kafka, metrics, streams, table
 from .batch import Offsets, read_offsets
-from .errors import PipelineError, SettingsError
+from .errors import BatchError, PipelineError, SettingsError, first_line
 from .settings import Settings, Topic, load
 from .spark import start_session
 
@@ -18,7 +22,7 @@ EXIT_CODES = """\
 exit codes:
   0  done, or stopped by SIGTERM between two batches
   1  a batch or a query failed, or doctor found something wrong
-  2  wrong usage or settings
+  2  wrong usage or settings, or transform.py fails
   3  refused: going on would lose or repeat records
   4  the breaker tripped; its batch is complete
 """
@@ -64,8 +68,9 @@ def _backfill(settings: Settings, options: argparse.Namespace) -> int:
     end = _offsets(topic, options.to_offsets, options.to_time)
     if start is None:
         raise SettingsError("Say where the range begins: --from-offsets or --from-time.")
-    position = backfill.stream_position(spark, topic)
-    backfill.backfill(spark, topic, start, position if end is None else end)
+    with _said_if_unfinished("backfill", topic):
+        position = backfill.stream_position(spark, topic)
+        backfill.backfill(spark, topic, start, position if end is None else end)
     return 0
 
 
@@ -73,8 +78,22 @@ def _replay(settings: Settings, options: argparse.Namespace) -> int:
     topic = settings.topic_settings(options.topic)
     since_ms = _milliseconds(options.since) if options.since else 0
     spark = start_session(settings.name, show_progress=True)
-    backfill.replay(spark, topic, options.reason, since_ms)
+    with _said_if_unfinished("replay", topic):
+        backfill.replay(spark, topic, options.reason, since_ms)
     return 0
+
+
+@contextmanager
+def _said_if_unfinished(command: str, topic: Topic) -> Iterator[None]:
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise BatchError(
+            f"The {command} of {topic.name} could not be finished: {first_line(error)}. Some of "
+            f"its rows may be in {topic.location} already; to repeat it is safe. If the table or a "
+            "column is lacking, start the stream once first (run), else mend what is wrong; then "
+            "run the same command again."
+        ) from error
 
 
 def _doctor(settings: Settings, options: argparse.Namespace) -> int:
@@ -147,8 +166,10 @@ def _parser() -> argparse.ArgumentParser:
     fill.add_argument("topic")
     for end, where in (("from", "first record"), ("to", "end, not included; else the stream's")):
         offsets = where + ': {"0": 120, ...}'
-        fill.add_argument(f"--{end}-offsets", metavar="JSON", help=offsets)
-        fill.add_argument(f"--{end}-time", metavar="TIME", help=f"{where}: 2026-01-31T08:00+00:00")
+        time = f"{where}: 2026-01-31T08:00+00:00"
+        either = fill.add_mutually_exclusive_group()
+        either.add_argument(f"--{end}-offsets", metavar="JSON", help=offsets)
+        either.add_argument(f"--{end}-time", metavar="TIME", help=time)
     fill.set_defaults(command=_backfill)
 
     again = commands.add_parser(

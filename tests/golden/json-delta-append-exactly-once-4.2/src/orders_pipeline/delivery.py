@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from . import table
 from .batch import Batch
-from .replays import check_same
+from .replays import check_follows, check_same
 from .settings import Topic
 
 AFTER_A_FAILURE = "start again: the batch is done again"
@@ -22,10 +22,13 @@ def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
     """True when an earlier run wrote this batch and stopped before Spark had committed it.
 
     Raises:
-        RefusedError: see ``replays.check_same``.
+        RefusedError: see ``replays``.
     """
     last = table.last_transaction(spark, topic, batch.pipeline)
-    if last is None or last < batch.id:
+    if last is None:
+        return False
+    if last < batch.id:
+        check_follows(last, batch, topic)
         return False
     labels = [commit.label for commit in table.commits(spark, topic) if commit.label]
     ours = [label for label in labels if label["pipeline"] == batch.pipeline]

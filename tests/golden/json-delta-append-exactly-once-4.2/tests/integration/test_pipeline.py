@@ -8,9 +8,9 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from orders_pipeline import backfill, columns, errors, rejects, sink, table
+from orders_pipeline import backfill, columns, dead_letters, errors, rejects, sink, table
 from orders_pipeline import pipeline as steps
-from orders_pipeline.batch import Written
+from orders_pipeline.batch import NO_BATCH, Batch, Written
 from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.spark import OPTIONS
 
@@ -141,10 +141,11 @@ def test_fields_named_alike_or_like_a_coordinate_arrive(make: MakePipeline) -> N
     pipeline = make()
     pipeline.write_schema(
         "id STRING NOT NULL, b STRING, B STRING, offset INT, topic STRING, _offset INT, "
-        "_metadata STRING"
+        "_metadata STRING, _deleted STRING"
     )
     value = {"id": "a", "b": "b", "B": "B", "offset": 7, "topic": "t", "_offset": 8}
     value["_metadata"] = "m"
+    value["_deleted"] = "d"
     pipeline.send((b"a", value, [], 1))
 
     pipeline.drain()
@@ -152,6 +153,7 @@ def test_fields_named_alike_or_like_a_coordinate_arrive(make: MakePipeline) -> N
     [row] = pipeline.rows()
     assert (row.id, row.b, row.B_, row.offset, row.topic) == ("a", "b", "B", 7, "t")
     assert (row._offset_, row._metadata, row._offset, row._partition) == (8, "m", 0, 1)
+    assert row._deleted == "d"
 
 
 def test_new_field_becomes_a_nullable_column(make: MakePipeline) -> None:
@@ -259,6 +261,19 @@ def test_backfill_is_refused_beyond_the_stream(make: MakePipeline) -> None:
         backfill.backfill(pipeline.spark, pipeline.topic, {0: 0, 1: 0}, {0: 2, 1: 0})
 
 
+@pytest.mark.parametrize(("start", "end"), [({11: 900}, {0: 1}), ({0: 0}, {0: 1, 11: 0})])
+def test_backfill_of_a_partition_that_the_topic_lacks_is_refused(
+    make: MakePipeline, start: dict[int, int], end: dict[int, int]
+) -> None:
+    """The topic has two partitions; a backfill names the twelfth, as its beginning or its end."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+
+    with pytest.raises(errors.RefusedError, match=r"\[11\]; .* has \[0, 1\]"):
+        backfill.backfill(pipeline.spark, pipeline.topic, start, end)
+
+
 def test_batch_of_which_nothing_is_accepted_is_counted_and_filled_in(make: MakePipeline) -> None:
     """Sent: bad records alone. Spark plans as in a run, where it may leave out what is empty."""
     pipeline = make()
@@ -297,6 +312,25 @@ def test_transform_that_drops_coordinates_is_refused(
     monkeypatch.setattr(columns, "transform", lambda topic, rows: rows.select("id", "amount"))
 
     with pytest.raises(errors.RefusedError, match="_offset"):
+        pipeline.drain()
+
+
+@pytest.mark.parametrize(
+    ("transform", "why"),
+    [
+        (lambda topic, rows: rows.where("amout > 1"), "amout"),
+        (lambda topic, rows: None, "AttributeError: 'NoneType'"),
+    ],
+)
+def test_transform_that_fails_is_refused(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch, transform: Any, why: str
+) -> None:
+    """A column that is not there, and a return that was forgotten. Expected: a line for each."""
+    pipeline = make()
+    monkeypatch.setattr(columns, "transform", transform)
+
+    said = rf"^transform\.py fails for .*: .*{why}.*Nothing was written"
+    with pytest.raises(errors.SettingsError, match=said):
         pipeline.drain()
 
 
@@ -393,6 +427,29 @@ def test_broker_that_does_not_answer_is_named(
 
     with pytest.raises(errors.NoAnswerError, match="localhost:1"):
         pipeline.drain()
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (7, r"of batch 7 of .*\.DLT: .*The batch is not committed"),
+        (NO_BATCH, r"of the backfill of .*\.DLT: .*run the same command again"),
+    ],
+)
+def test_letters_that_find_no_broker_are_told_with_what_was_written(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch, number: int, said: str
+) -> None:
+    """Nothing listens on port 1. Expected: what holds of a batch, and what of a backfill."""
+    pipeline = make()
+    monkeypatch.setattr("orders_pipeline.kafka.TIMEOUT_S", 1)
+    nobody = pipeline.settings.kafka.model_copy(update={"bootstrap_servers": "localhost:1"})
+    settings = pipeline.settings.model_copy(update={"kafka": nobody})
+    topic = settings.topic_settings(pipeline.topic.name)
+    batch = Batch(id=number, ends={}, pipeline="p", schema="")
+
+    with pytest.raises(errors.DeadLetterError, match=said) as failed:
+        dead_letters.send(pipeline.spark.range(0), batch, topic)
+    assert "Nothing was written" not in str(failed.value)
 
 
 def test_query_stops_when_the_dead_letter_topic_cannot_be_made(make: MakePipeline) -> None:

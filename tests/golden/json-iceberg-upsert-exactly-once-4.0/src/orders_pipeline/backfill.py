@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from . import dead_letters, kafka, metrics, sink, source
-from .batch import Balance, Batch, Letters, Offsets
+from .batch import NO_BATCH, Balance, Batch, Letters, Offsets
 from .checkpoint import Checkpoint
 from .counting import every, observe, outcomes
 from .decoding import Decoder
@@ -27,8 +27,6 @@ from .settings import Topic
 from .shapes import is_rejected
 from .transform import transform
 
-NO_BATCH = -1
-"""The batch number, in the balance and in dead letters, of what came this way."""
 log = logging.getLogger(__name__)
 
 
@@ -51,7 +49,7 @@ def backfill(spark: SparkSession, topic: Topic, start: Offsets, end: Offsets) ->
     """Takes the records from ``start`` up to ``end`` (not included) into the topic's table.
 
     Raises:
-        RefusedError: ``end`` lies beyond the stream's position.
+        RefusedError: ``end`` lies beyond the stream's position, or the topic has no such partition.
     """
     position = stream_position(spark, topic)
     beyond = {p: offset for p, offset in end.items() if offset > position.get(p, 0)}
@@ -61,6 +59,12 @@ def backfill(spark: SparkSession, topic: Topic, start: Offsets, end: Offsets) ->
             f"{position} and gets there itself. Nothing was written. End the range there at most."
         )
     earliest = kafka.offsets_at(topic.settings, topic.name, kafka.EARLIEST)
+    unknown = sorted((start.keys() | end.keys()) - earliest.keys())
+    if unknown:
+        raise RefusedError(
+            f"The range names the partitions {unknown}; {topic.name} has {sorted(earliest)}. "
+            "Nothing was written. Leave them out, or correct them."
+        )
     start = {p: max(start.get(p, 0), earliest.get(p, 0)) for p in end}
     end = {p: max(offset, start[p]) for p, offset in end.items()}
     log.info("taking %s from %s to %s", topic.name, start, end)

@@ -64,8 +64,11 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
         starting_offsets=topic.settings.kafka.starting_offsets,
     )
     if found:
-        # A batch that was lost is written again: under another identity.
-        has_lost = present.table_id != found.table_id or _lost(found, topic, present)
+        # A batch that was lost is written again: under another identity. Not one that came after a
+        # rollback under a running job.
+        has_lost = (
+            present.table_id != found.table_id or _lost(found, topic, present)
+        ) and not losses.has_planned(present, present.pipeline(found.generation))
         begins_again = rebind and present.planned is None
         now = replace(
             now,

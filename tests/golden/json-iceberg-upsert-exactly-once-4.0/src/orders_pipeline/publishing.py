@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 
 from . import table
 from .batch import Batch
-from .errors import BatchError, RefusedError
+from .errors import BatchError
+from .replays import check_follows
 from .settings import Topic
 
 ALLOWED = "write.wap.enabled"
@@ -57,16 +58,13 @@ def check_absent(held: Any, batch: Batch, topic: Topic) -> None:
 
     Raises:
         BatchError: it has the batch.
-        RefusedError: it lacks the batch before it: every batch is a commit, also an empty one.
+        RefusedError: see ``replays.check_follows``.
     """
     label = table.label_in(held, batch.pipeline)
-    if label and label["batch"] < batch.id - 1:
-        raise RefusedError(
-            f"The table {topic.location} was set back under this run: its newest batch is "
-            f"{label['batch']}, and the next was to be {batch.id}. Nothing of that was written. "
-            "Start again: the start says how to go on."
-        )
-    if label and label["batch"] >= batch.id:
+    if label is None:
+        return
+    check_follows(label["batch"], batch, topic)
+    if label["batch"] >= batch.id:
         raise BatchError(
             f"Batch {batch.id} of {topic.name} came into the table {topic.location} while this "
             "process was at it: by another process on this checkpoint, or by an earlier commit "

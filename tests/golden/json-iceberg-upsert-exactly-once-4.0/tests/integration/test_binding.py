@@ -158,6 +158,16 @@ def test_replaced_table_is_refused(make: MakePipeline) -> None:
     assert ids(pipeline) == ["b"]
 
 
+def test_batch_without_rows_counts_as_written(make: MakePipeline) -> None:
+    """Bad records alone come in two batches. Expected: what follows is not refused for it."""
+    pipeline = make()
+    for record in (event("a", 1), bad("x"), bad("y"), event("b", 2)):
+        pipeline.send(record)
+        pipeline.drain()
+
+    assert ids(pipeline) == ["a", "b"]
+
+
 def test_table_whose_files_were_set_back_is_refused(make: MakePipeline) -> None:
     """A copy of its folder is put back, two batches old; of one of them there were only letters."""
     pipeline = make()

@@ -6,10 +6,11 @@ topic, and the text that Kafka keeps beside each one says which batch brought th
 
 import json
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Committed
 
 from . import kafka
@@ -30,7 +31,6 @@ PASSES_BY = (
 OPEN_S = 90
 """An open transaction hides the offsets that it would change. If its process died, the brokers end
 it after 60 s (``transactions.py``), and look for such ones every 10 s."""
-ANSWER_S = 10
 HEADROOM_BYTES = 1024
 """Room in an output record for our own headers and framing."""
 
@@ -71,28 +71,28 @@ def from_committed(committed: Committed) -> Position | None:
 
 def all_held(topic: Topic) -> dict[int, Position]:
     """For each source partition its position, whichever pipeline it is of."""
-    found = _committed(topic)
-    positions = {each.partition: from_committed(each) for each in found if each.topic == topic.name}
+    positions = {each.partition: from_committed(each) for each in _committed(topic)}
     return {partition: position for partition, position in positions.items() if position}
 
 
 def _committed(topic: Topic) -> list[Committed]:
     """What the group has committed; asked for again while its broker is not ready to say it.
 
+    Of a consumer, not of the AdminClient: to that the answer that the group has moved to another
+    broker is the end of the process (librdkafka 2.16: a null pointer in ``handle_OffsetFetch``).
+
     Raises:
         NoAnswerError: a transaction hides it and does not end, or the brokers do not say it.
     """
-    name = group(topic)
-    asked = [ConsumerGroupTopicPartitions(name)]
+    name, settings = group(topic), topic.settings
+    partitions = range(kafka.partition_count(settings, topic.name))
+    asked = [Committed(topic.name, partition) for partition in partitions]
     began = time.monotonic()
     while True:
-        admin = kafka.admin(topic.settings.kafka.bootstrap_servers)
         try:
-            # Stable: none of a transaction that may still be rolled back.
-            answers = admin.list_consumer_group_offsets(
-                asked, require_stable=True, request_timeout=ANSWER_S
-            )
-            found: list[Committed] = answers[name].result(ANSWER_S + 5).topic_partitions
+            # By default none of a transaction that may still be rolled back.
+            consumer = kafka.consumer(settings.kafka.bootstrap_servers, name)
+            found: list[Committed] = consumer.committed(asked, kafka.TIMEOUT_S)
             for each in found:
                 fail_if_hidden(each)
             return found
@@ -102,12 +102,9 @@ def _committed(topic: Topic) -> list[Committed]:
                 raise NoAnswerError(
                     f"Up to where the rows of {topic.name} are in {topic.location}, the brokers "
                     f"do not say: {why.str()}. Nothing was written. They have to be up, to let "
-                    f"this client describe the group {name}, and to have no transaction open in "
-                    f"it: end a process that has had one for {OPEN_S} s. Then start again."
+                    f"this client read the group {name}, and to have no transaction open in it: "
+                    f"end a process that has had one for {OPEN_S} s. Then start again."
                 ) from None
-            if why.code() == KafkaError._TIMED_OUT:
-                # A client that knew the group's broker before that was restarted asks for ever.
-                kafka.admin.cache_clear()
             time.sleep(0.2)
 
 
@@ -119,6 +116,41 @@ def fail_if_hidden(committed: Committed) -> None:
     """
     if committed.error:
         raise KafkaException(committed.error)
+
+
+def wait_for_open(topic: Topic, names: Iterable[str]) -> None:
+    """Returns once who reads committed records reads all that these topics hold by now.
+
+    A transaction that is open, whoever has it, hides what others have sent after it.
+
+    Raises:
+        NoAnswerError: one stays open, or the brokers do not answer.
+    """
+    settings, deadline = topic.settings, time.monotonic() + OPEN_S
+    for name in names:
+        ends = kafka.offsets_at(settings, name, kafka.LATEST)
+        while any(end < ends[partition] for partition, end in _readable(topic, name, ends).items()):
+            if time.monotonic() > deadline:
+                raise NoAnswerError(
+                    f"What {name} holds is not to be read: a transaction in it has been open for "
+                    f"{OPEN_S} s. Nothing was written. End the process that has it open, then run "
+                    "this again."
+                )
+            time.sleep(0.5)
+
+
+def _readable(topic: Topic, name: str, partitions: Iterable[int]) -> Offsets:
+    """Up to where committed records are read."""
+    asked = {Committed(name, partition): kafka.LATEST for partition in partitions}
+    admin = kafka.admin(topic.settings.kafka.bootstrap_servers)
+    answers = admin.list_offsets(
+        asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=kafka.TIMEOUT_S
+    )
+    try:
+        found = {each.partition: answers[each].result(kafka.TIMEOUT_S + 5) for each in answers}
+    except KafkaException as error:
+        raise kafka.no_answer(topic.settings, name, error) from error
+    return {partition: each.offset for partition, each in found.items()}
 
 
 def held(topic: Topic, pipeline: str) -> dict[int, Position]:

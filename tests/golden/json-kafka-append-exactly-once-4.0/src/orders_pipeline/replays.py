@@ -1,4 +1,4 @@
-"""A batch that the table has already, compared with what the checkpoint plans under its number."""
+"""The newest batch that the table has, compared with the one that the checkpoint plans."""
 
 from typing import Any
 

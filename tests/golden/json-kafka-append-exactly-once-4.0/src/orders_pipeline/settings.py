@@ -5,7 +5,9 @@
 3. ``defaults.toml`` beside this module, written from the template's answers
 """
 
+import logging
 import os
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +28,13 @@ from .sections import Section
 from .table_settings import TableSettings, check_tables, location_of
 
 DEFAULTS = Path(__file__).with_name("defaults.toml")
+log = logging.getLogger(__name__)
+PREFIX = "PIPELINE_"
+NO_SETTINGS = {
+    *("PIPELINE_CONF", "PIPELINE_JARS"),
+}
+"""Variables of that prefix that other modules read, most of them secrets."""
+SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+(%\w+)?\]|[0-9A-Za-z._-]+):(?P<port>[0-9]{1,5})")
 Ratio = Annotated[float, Field(gt=0, le=1)]
 
 
@@ -35,10 +44,23 @@ def _check_start(text: str) -> str:
     return text
 
 
+def _check_servers(text: str) -> str:
+    """Without a port librdkafka would take 9092, and Spark's client none."""
+    servers = [server.strip() for server in text.split(",")]
+    for server in servers:
+        found = SERVER.fullmatch(server)
+        if not found or not 0 < int(found["port"]) < 65536:
+            raise ValueError(
+                f"{server!r} is not host:port. Write each broker with its port, and commas between "
+                "them: broker-1:9092,broker-2:9092,[::1]:9092"
+            )
+    return ",".join(servers)
+
+
 class KafkaSettings(Section):
     """How the topics are read."""
 
-    bootstrap_servers: str = "localhost:9092"
+    bootstrap_servers: Annotated[str, AfterValidator(_check_servers)] = "localhost:9092"
     starting_offsets: Annotated[str, AfterValidator(_check_start)] = "earliest"
     """Only for a topic that has no checkpoint yet: earliest, latest, or JSON {"0": 123, ...}."""
     max_offsets_per_trigger: Annotated[int, Field(gt=0)] = 1_000_000
@@ -97,7 +119,7 @@ class Settings(BaseSettings):
     """The whole configuration of the pipeline."""
 
     model_config = SettingsConfigDict(
-        env_prefix="PIPELINE_", env_nested_delimiter="__", extra="forbid", frozen=True
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True
     )
 
     name: str
@@ -187,6 +209,28 @@ def _file() -> Path:
     return Path(os.environ.get("PIPELINE_CONF", "conf/pipeline.toml"))
 
 
+def _check_variables() -> None:
+    """Tells of variables of ours that nothing would read: pydantic leaves those out.
+
+    Without two underscores they may be a platform's, as of a Service in Kubernetes called so.
+    """
+    ours = [name for name in sorted(os.environ) if name.upper().startswith(PREFIX)]
+    firsts = {name: name[len(PREFIX) :].lower().split("__")[0] for name in ours}
+    unread = [
+        name
+        for name, first in firsts.items()
+        if first not in Settings.model_fields and name not in NO_SETTINGS
+    ]
+    known = f"after {PREFIX} comes one of {', '.join(Settings.model_fields)}"
+    if nested := [name for name in unread if "__" in name]:
+        raise SettingsError(
+            f"The environment has {', '.join(nested)}, which no setting is called. Correct the "
+            f"name, or unset it: {known}, then two underscores for each dot."
+        )
+    for name in unread:
+        log.warning("the variable %s is not read: %s", name, known)
+
+
 def load() -> Settings:
     """Reads and validates the settings.
 
@@ -195,6 +239,7 @@ def load() -> Settings:
     """
     if "PIPELINE_CONF" in os.environ and not _file().exists():
         raise SettingsError(f"PIPELINE_CONF names {_file()}, which is not there.")
+    _check_variables()
     try:
         return Settings()  # type: ignore[call-arg]  # the sources give the required ones
     except ValidationError as error:

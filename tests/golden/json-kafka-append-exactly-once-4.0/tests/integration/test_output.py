@@ -2,10 +2,12 @@
 
 import json
 import shutil
+import threading
 import uuid
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from pyspark.sql import functions as F
 
 from orders_pipeline import backfill, columns, kafka, positions, sink, table
@@ -233,6 +235,30 @@ def test_backfill_sends_the_newest_record_of_a_key_last(make: MakePipeline) -> N
 
     sent = [decode_value(pipeline.topic, each.value)["amount"] for each in output(pipeline)]
     assert sent == list(range(40))
+
+
+def test_backfill_sends_no_row_again_when_a_transaction_of_anothers_hides_it(
+    make: MakePipeline,
+) -> None:
+    """Another has a transaction open in the output topic, and ends it 2 s into the backfill."""
+    pipeline = make()
+    servers, name = pipeline.bootstrap_servers, pipeline.topic.location
+    create_topic(servers, name, 1)
+    other = Producer(kafka.client_options(servers) | {"transactional.id": uuid.uuid4().hex})
+    other.init_transactions(30)
+    other.begin_transaction()
+    other.produce(name, b"{}")
+    other.flush(30)
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    assert output(pipeline) == []
+    ends = threading.Timer(2, other.abort_transaction, [30])
+    ends.start()
+
+    backfill.backfill(pipeline.spark, pipeline.topic, {}, {0: 1, 1: 0})
+
+    ends.join()
+    assert ids(pipeline) == ["a"]
 
 
 def test_lost_checkpoint_goes_on_in_each_partition_when_another_pipeline_fed_some(

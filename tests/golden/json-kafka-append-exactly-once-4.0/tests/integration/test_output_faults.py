@@ -94,7 +94,7 @@ def test_rows_wait_while_the_output_topic_takes_none(
     assert [balance.written for balance in pipeline.balances] == [2]
 
 
-def test_start_ends_in_words_when_the_group_of_the_output_topic_may_not_be_described(
+def test_start_ends_in_words_when_the_group_of_the_output_topic_may_not_be_read(
     make: MakePipeline, broker: Broker
 ) -> None:
     """Sent: a record. Expected: the group and why it is not told of; allowed, the record."""
@@ -104,7 +104,7 @@ def test_start_ends_in_words_when_the_group_of_the_output_topic_may_not_be_descr
 
     with (
         without_group(broker, group),
-        pytest.raises(NoAnswerError, match=rf"authorization failed.*describe the group {group}"),
+        pytest.raises(NoAnswerError, match=rf"authorization failed.*read the group {group}"),
     ):
         pipeline.drain()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from orders_pipeline import doctor, table
+from orders_pipeline import cli, doctor, sink, table
 from orders_pipeline.checkpoint import Checkpoint
 
 from tests.support.pipeline import MakePipeline, Pipeline, event
@@ -140,6 +140,38 @@ def test_all_queries_stop_and_the_exit_code_says_so_when_one_dies(
     ends = Checkpoint(pipeline.spark, pipeline.topic.checkpoint, names[0]).committed_ends()
     assert ends
     assert len(pipeline.rows()) == sum(ends.values())
+
+
+@pytest.mark.parametrize("end", ["from", "to"])
+def test_backfill_exits_2_when_an_end_of_its_range_is_given_twice(
+    end: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given: an end by its offsets and by a time. Expected: a word that names both."""
+    twice = [f"--{end}-offsets", "{}", f"--{end}-time", "2026-01-31T08:00+00:00"]
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["backfill", "orders", *twice])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert f"--{end}-time: not allowed with argument --{end}-offsets" in said
+
+
+def test_backfill_exits_1_and_says_what_to_do_when_spark_fails(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Failing: the write, for want of a column, as where the stream has not yet added it."""
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    monkeypatch.setattr(cli, "load", lambda: pipeline.settings)
+    monkeypatch.setattr(cli, "start_session", lambda *_, **__: pipeline.spark)
+    monkeypatch.setattr(sink, "fill", lambda rows, topic: rows.select("colour"))
+
+    code = cli.main(["backfill", pipeline.topic.name, "--from-offsets", '{"0": 0}'])
+
+    assert code == 1
+    said = caplog.records[-1].getMessage()
+    assert said.startswith(f"The backfill of {pipeline.topic.name} could not be finished: ")
+    assert "colour" in said
+    assert "start the stream once first (run)" in said
 
 
 def test_doctor_finds_nothing_wrong_and_writes_nothing(

@@ -1,11 +1,15 @@
 """Where a setting comes from, and what is said of a wrong one."""
 
+import os
+import re
+import socket
 from pathlib import Path
 
 import pytest
 
+from orders_pipeline import metrics, settings
 from orders_pipeline.errors import SettingsError
-from orders_pipeline.settings import load
+from orders_pipeline.settings import Settings, load
 
 
 @pytest.fixture
@@ -34,6 +38,32 @@ def test_topic_takes_what_is_said_of_it_and_the_rest_from_table(conf: Path) -> N
     settings = load()
     assert settings.topic_settings("orders").location == "orders.clean"
     assert settings.topic_settings("refunds").location == "back"
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ("broker:9092", "broker:9092"),
+        ("a_1.b-2.example.com:1, [::1]:65535 ", "a_1.b-2.example.com:1,[::1]:65535"),
+        ("[fe80::1%eth0]:9092", "[fe80::1%eth0]:9092"),
+    ],
+)
+def test_brokers_are_taken_as_both_clients_read_them(conf: Path, given: str, taken: str) -> None:
+    conf.write_text(f'[kafka]\nbootstrap_servers = "{given}"')
+    assert load().kafka.bootstrap_servers == taken
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *("", "broker", "broker:", ":9092", "a:9092,b", "a:9092,", "a:9092 b:9092", "a:0"),
+        *("a:65536", "::1:9092", "[::1]", "SSL://a:9092"),
+    ],
+)
+def test_broker_without_a_host_or_a_port_is_refused(conf: Path, given: str) -> None:
+    conf.write_text(f'[kafka]\nbootstrap_servers = "{given}"')
+    with pytest.raises(SettingsError, match=r"kafka\.bootstrap_servers: .* is not host:port"):
+        load()
 
 
 @pytest.mark.parametrize(
@@ -70,6 +100,49 @@ def test_wrong_variable_is_named(
     monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError, match=said):
         load()
+
+
+def test_variable_that_nothing_reads_is_refused(
+    conf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIPELINE_KAFAK__BOOTSTRAP_SERVERS", "broker:9092")
+    with pytest.raises(SettingsError, match="has PIPELINE_KAFAK__BOOTSTRAP_SERVERS, which no"):
+        load()
+
+
+@pytest.mark.parametrize(
+    "name", ["PIPELINE_CHECKPOINT_LOCATON", "PIPELINE_KAFKA_BOOTSTRAP_SERVERS", "pipeline_jars"]
+)
+def test_variable_that_may_be_a_platforms_is_told_of(
+    conf: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    monkeypatch.setenv(name, "1")
+    load()
+    assert f"the variable {name} is not read" in caplog.text
+
+
+def test_variable_is_taken_in_any_case(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("Pipeline_kafka__Bootstrap_Servers", "environment:9092")
+    assert load().kafka.bootstrap_servers == "environment:9092"
+
+
+def test_variables_that_other_modules_read_are_known(
+    conf: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sources = [path.read_text() for path in Path(settings.__file__).parent.glob("*.py")]
+    named = set(re.findall("PIPELINE_[A-Z_]+", "".join(sources)))
+    for name in named - {*os.environ}:
+        if name.removeprefix("PIPELINE_").lower().split("__")[0] not in Settings.model_fields:
+            monkeypatch.setenv(name, "x")
+    load()
+    assert not caplog.text
+
+
+def test_port_that_is_in_use_is_named() -> None:
+    with socket.create_server(("0.0.0.0", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SettingsError, match=rf"metrics\.port is {port}, .*Nothing was started"):
+            metrics.serve(port)
 
 
 def test_unknown_topic_is_refused_with_those_that_there_are(conf: Path) -> None:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -19,7 +18,7 @@ from .batch import Batch
 from .binding import Binding
 from .checkpoint import Checkpoint
 from .columns import row_columns
-from .errors import BatchError, BreakerTripped, PipelineError, StorageError
+from .errors import BatchError, BreakerTripped, PipelineError, StorageError, first_line
 from .pipeline import ingest
 from .schema import fingerprint, read_schema
 from .settings import Settings, Topic
@@ -124,17 +123,9 @@ def _said_if_unusable(topic: Topic) -> Iterator[None]:
     except (PySparkException, Py4JJavaError) as error:
         raise StorageError(
             f"The table {topic.location} or the checkpoint {topic.checkpoint} cannot be used: "
-            f"{_cause(error)}. No batch was begun. See that both can be reached and written, then "
-            "start again."
+            f"{first_line(error)}. No batch was begun. See that both can be reached and written, "
+            "then start again."
         ) from error
-
-
-def _cause(error: Exception) -> str:
-    """The first line of what Java says is at the bottom of it."""
-    java: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    while java is not None and java.getCause() is not None:
-        java = java.getCause()
-    return str(error if java is None else java.toString()).splitlines()[0]
 
 
 def _start(spark: SparkSession, stream: Stream) -> StreamingQuery:

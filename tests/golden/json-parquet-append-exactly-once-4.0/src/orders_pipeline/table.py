@@ -3,7 +3,7 @@
     <location>/_table.json                                    its id, its columns, who writes it
     <location>/ingest_batch=<pipeline>.<number>/*.parquet     the rows of one batch
     <location>/ingest_batch=<pipeline>.<number>/_label.json   written last: the batch is whole
-    <location>.writing/, <location>.folding/                  files that are not whole yet
+    <location>~writing/, <location>~folding/                  files that are not whole yet
 
 Readers leave out names that begin with an underscore: Spark, Hive and Arrow by themselves.
 """
@@ -158,12 +158,12 @@ def check_filled(spark: SparkSession, topic: Topic, before: list[str]) -> None:
 
 def drafts(spark: SparkSession, topic: Topic) -> Folder:
     """Where the files of batches and backfills are until they are whole."""
-    return Folder(spark, f"{topic.location}.writing")
+    return Folder(spark, f"{topic.location}~writing")
 
 
 def folds(spark: SparkSession, topic: Topic) -> Folder:
     """Where the files that ``compact`` makes are until the old ones are gone."""
-    return Folder(spark, f"{topic.location}.folding")
+    return Folder(spark, f"{topic.location}~folding")
 
 
 def batch_folders(folder: Folder) -> list[str]:

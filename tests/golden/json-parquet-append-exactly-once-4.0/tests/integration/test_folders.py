@@ -91,7 +91,7 @@ def test_fold_that_was_cut_short_is_finished_and_shows_no_row_twice(
 
     assert seen(pipeline) == ["a", "b", "c"]
     assert len(folders(pipeline)) == 2
-    assert not Path(f"{pipeline.topic.location}.folding").exists()
+    assert not Path(f"{pipeline.topic.location}~folding").exists()
 
 
 def test_stream_goes_on_after_a_fold(make: MakePipeline) -> None:

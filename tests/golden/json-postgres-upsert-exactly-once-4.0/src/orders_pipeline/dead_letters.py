@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from . import kafka
-from .batch import Batch, Letters
+from .batch import NO_BATCH, Batch, Letters
 from .delivery import AFTER_A_FAILURE
 from .errors import DeadLetterError, NoAnswerError, RefusedError
 from .settings import Topic
@@ -80,11 +80,7 @@ def send(rejected: DataFrame, batch: Batch, topic: Topic) -> Letters:
         return Letters(stored=stored)
     except FAILURES as error:
         if settings.dead_letters.on_failure == "stop":
-            raise DeadLetterError(
-                f"The dead letters of batch {batch.id} of {topic.name} could not all be stored in "
-                f"{topic.dead_letters}: {kafka.cause(error)}. The batch is not committed; its "
-                f"rows may be in the table already. Mend the topic, then {AFTER_A_FAILURE}."
-            ) from error
+            raise DeadLetterError(_not_stored(batch, topic, kafka.cause(error))) from error
         return Letters(logged=_log_coordinates(rejected, topic, kafka.cause(error)))
     finally:
         if letters is not None:
@@ -117,6 +113,20 @@ def original_records(letters: DataFrame) -> DataFrame:
 def reason() -> Column:
     """The reason in a letter's headers."""
     return _header(CONNECT + "exception.class.name")
+
+
+def _not_stored(batch: Batch, topic: Topic, cause: str) -> str:
+    if batch.id == NO_BATCH:
+        return (
+            f"The dead letters of the backfill of {topic.name} could not all be stored in "
+            f"{topic.dead_letters}: {cause}. Its rows are in the table. Mend the topic, then run "
+            "the same command again: it adds no row twice."
+        )
+    return (
+        f"The dead letters of batch {batch.id} of {topic.name} could not all be stored in "
+        f"{topic.dead_letters}: {cause}. The batch is not committed; its rows may be in the table "
+        f"already. Mend the topic, then {AFTER_A_FAILURE}."
+    )
 
 
 def _header(name: str) -> Column:

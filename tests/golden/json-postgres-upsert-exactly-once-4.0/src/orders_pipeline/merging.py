@@ -5,7 +5,6 @@ refused the one before it then counts.
 """
 
 import uuid
-from collections.abc import Callable
 
 import psycopg
 from psycopg import sql
@@ -19,7 +18,7 @@ from .delivery import AFTER_A_FAILURE
 from .errors import BatchError, NoAnswerError
 from .halving import REFUSALS, refused_rows
 from .settings import Topic
-from .staging import Apply, NulError, Staging, rows_with_nul, staged, without
+from .staging import Apply, Choose, NulError, Staging, rows_with_nul, staged, without
 
 MAX_REFUSED = 100
 """With more refused rows in a batch than this, it is the table that is wrong."""
@@ -34,7 +33,7 @@ class _RefusedRows(Exception):
 def merge(
     rows: DataFrame,
     topic: Topic,
-    choose: Callable[[DataFrame], DataFrame],
+    choose: Choose,
     apply: Apply,
     batch: Batch | None,
 ) -> Written:
@@ -87,7 +86,7 @@ def _merge_without(
     refused: list[Refused],
     rows: DataFrame,
     topic: Topic,
-    choose: Callable[[DataFrame], DataFrame],
+    choose: Choose,
     apply: Apply,
     batch: Batch | None,
 ) -> Written:
@@ -98,7 +97,7 @@ def _merge_without(
         accepted, counts = observe(without(rows, refused), received=every())
         with (
             connect(topic) as connection,
-            staged(choose(accepted), topic, connection) as staging,
+            staged(accepted, choose, topic, connection) as staging,
             told_while_slow(connection, topic),
         ):
             received = int(counts.get["received"])

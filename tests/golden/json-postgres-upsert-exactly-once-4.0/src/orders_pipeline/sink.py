@@ -4,8 +4,11 @@ All of a batch is one transaction: the deletes, then the rows, in the order of t
 another writer that keeps to the same order never waits for one that waits for it.
 """
 
+from functools import partial
+
 from psycopg import sql
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from .batch import Batch, Written
 from .database import Connection, table_of
@@ -21,12 +24,21 @@ def write(rows: DataFrame, batch: Batch, topic: Topic) -> Written:
     Raises:
         see ``merging.merge``.
     """
-    return merge(rows, topic, lambda rows: newest(rows, topic), _merge, batch)
+    return merge(rows, topic, partial(_newest, topic), _merge, batch)
 
 
 def fill(rows: DataFrame, topic: Topic) -> Written:
     """The same without a batch's identity: safe to repeat, an older record changes nothing."""
-    return merge(rows, topic, lambda rows: newest(rows, topic), _merge, None)
+    return merge(rows, topic, partial(_newest, topic), _merge, None)
+
+
+def _newest(topic: Topic, rows: DataFrame, there: dict[str, str]) -> DataFrame:
+    """Of each key the newest; of a UUID, which the database knows in any spelling, one spelling."""
+    for name in topic.table.key_columns:
+        if there.get(name) == "uuid":
+            given = F.col("`" + name.replace("`", "``") + "`")
+            rows = rows.withColumn(name, F.lower(F.regexp_replace(given, "[{}-]", "")))
+    return newest(rows, topic)
 
 
 def _merge(

@@ -41,6 +41,8 @@ class Staging:
     """For each of the rows' columns its value, from a row of this table called ``staged``."""
 
 
+Choose = Callable[[DataFrame, dict[str, str]], DataFrame]
+"""Which of the rows are merged; it is told the table's columns, with their types."""
 Apply = Callable[[Connection, Topic, Staging, sql.Composable], tuple[int, int]]
 """Merges staged rows for which a condition holds; how many it wrote, and how many it deleted."""
 
@@ -50,8 +52,10 @@ class NulError(Exception):
 
 
 @contextmanager
-def staged(rows: DataFrame, topic: Topic, connection: Connection) -> Iterator[Staging]:
-    """A table with these *rows* (``shapes.py``), for the length of the block.
+def staged(
+    rows: DataFrame, choose: Choose, topic: Topic, connection: Connection
+) -> Iterator[Staging]:
+    """A table with those of the *rows* (``shapes.py``) that ``choose`` gives, while the block runs.
 
     Those that a process left whose session is gone are removed first.
 
@@ -61,9 +65,12 @@ def staged(rows: DataFrame, topic: Topic, connection: Connection) -> Iterator[St
         BatchError: the table did not get each row once.
     """
     there = table.columns_of(connection, topic)
+    rows = choose(rows, there)
     prefix = f"_ingest_{table.oid(connection, topic)}_"
     _remove_left(connection, topic, prefix)
-    unique = f"{prefix}{connection.info.backend_pid}_{uuid.uuid4().hex}"
+    # Not what the client was told: behind a pooler that is a number of the pooler's.
+    [session] = connection.execute("SELECT pg_backend_pid()").fetchone() or [None]
+    unique = f"{prefix}{session}_{uuid.uuid4().hex}"
     name = sql.Identifier(topic.table.schema_name, unique)
     columns = [sql.Identifier(column) for column in rows.columns]
     definitions = sql.SQL(", ").join(sql.SQL("{} text").format(column) for column in columns)
@@ -161,9 +168,11 @@ def _copier(
 
 
 def _remove_left(connection: Connection, topic: Topic, prefix: str) -> None:
-    names = sql.SQL("SELECT tablename FROM pg_tables WHERE schemaname = {}")
+    tables = sql.SQL("SELECT tablename FROM pg_tables WHERE schemaname = {}")
+    # The tables first: of one that is made meanwhile the session would seem gone.
+    names = connection.execute(tables.format(topic.table.schema_name)).fetchall()
     sessions = {str(pid) for (pid,) in connection.execute("SELECT pid FROM pg_stat_activity")}
-    for (name,) in connection.execute(names.format(topic.table.schema_name)).fetchall():
+    for (name,) in names:
         session = name.removeprefix(prefix).split("_")[0]
         if name.startswith(prefix) and session not in sessions:
             left = sql.Identifier(topic.table.schema_name, name)

@@ -28,10 +28,13 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
         NoAnswerError: the database does not answer.
         SettingsError: there is no TLS with it as the settings want it.
         RefusedError: the table cannot take the rows, or lacks a column that may not be added.
+        psycopg.OperationalError: the connection was lost time and again, or a disk is full.
     """
     wanted = {column.name: _type(topic, column.name, column.dataType) for column in columns}
     try:
         try_again(lambda: _prepare(topic, wanted))
+    except psycopg.OperationalError:
+        raise  # nothing is wrong with the table
     except psycopg.Error as error:
         raise RefusedError(
             f"The table {topic.location} could not be made ready: "
@@ -57,6 +60,7 @@ def _prepare(topic: Topic, wanted: dict[str, str]) -> None:
             _check_required(connection, topic, wanted)
             _add_missing(connection, topic, present, wanted)
         _check_key(connection, topic)
+        _check_collation(connection, topic)
         ledger.take_over(connection, topic)
 
 
@@ -201,7 +205,8 @@ def _check_key(connection: Connection, topic: Topic) -> None:
     unique = connection.execute(
         sql.SQL(
             "SELECT array_agg(attname::text) FROM pg_index JOIN pg_attribute "
-            "ON attrelid = indrelid AND attnum = ANY (indkey) WHERE indrelid = {} "
+            "ON attrelid = indrelid AND attnum = ANY (indkey[0:indnkeyatts - 1]) "
+            "WHERE indrelid = {} "
             "AND indisunique AND indisvalid AND indimmediate AND indpred IS NULL "
             "AND indexprs IS NULL GROUP BY indexrelid"
         ).format(_regclass(topic))
@@ -211,6 +216,22 @@ def _check_key(connection: Connection, topic: Topic) -> None:
         raise RefusedError(
             f"The table {topic.location} has no unique index on its key columns. Nothing was "
             f"written. Make one: ALTER TABLE {topic.location} ADD UNIQUE ({names})"
+        )
+
+
+def _check_collation(connection: Connection, topic: Topic) -> None:
+    """What are two keys to Spark must not be one to the database."""
+    found = connection.execute(
+        sql.SQL(
+            "SELECT attname FROM pg_attribute JOIN pg_collation c ON c.oid = attcollation "
+            "WHERE attrelid = {} AND attname = ANY ({}) AND NOT collisdeterministic"
+        ).format(_regclass(topic), topic.table.key_columns)
+    )
+    if names := [name for (name,) in found]:
+        raise RefusedError(
+            f"To the table {topic.location}, different texts in its key columns {names} may be "
+            "equal, by their collation: which record of a key is the newest could not be told. "
+            "Nothing was written. Give them a deterministic collation."
         )
 
 

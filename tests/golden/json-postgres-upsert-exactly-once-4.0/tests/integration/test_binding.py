@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from orders_pipeline import backfill, kafka, streams, table
+from orders_pipeline import backfill, delivery, kafka, streams, table
+from orders_pipeline.batch import Batch
 from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.errors import RefusedError
 
-from tests.support.pipeline import DDL, MakePipeline, Pipeline, event
+from tests.support.pipeline import DDL, MakePipeline, Pipeline, bad, event
 from tests.support.tables import back_up_table, drop_table, read_table
 from tests.support.topics import create_topic, delete_topic
 
@@ -147,6 +148,16 @@ def test_replaced_table_is_refused(make: MakePipeline) -> None:
     assert ids(pipeline) == ["b"]
 
 
+def test_batch_without_rows_counts_as_written(make: MakePipeline) -> None:
+    """Bad records alone come in two batches. Expected: what follows is not refused for it."""
+    pipeline = make()
+    for record in (event("a", 1), bad("x"), bad("y"), event("b", 2)):
+        pipeline.send(record)
+        pipeline.drain()
+
+    assert ids(pipeline) == ["a", "b"]
+
+
 def test_table_that_was_set_back_is_refused(make: MakePipeline) -> None:
     """A backup of it is put back, a batch older than the checkpoint. Expected: what to do."""
     pipeline = make()
@@ -157,6 +168,11 @@ def test_table_that_was_set_back_is_refused(make: MakePipeline) -> None:
     pipeline.drain()
     restore()
     pipeline.send(event("c", 3))
+
+    label = table.newest_labels(pipeline.spark, pipeline.topic)[0]
+    under_a_run = Batch(2, {0: 3, 1: 0}, label["pipeline"], label["schema"])
+    with pytest.raises(RefusedError, match=r"under this run: .* is 0, .* to be 2"):
+        delivery.was_written(under_a_run, pipeline.topic, pipeline.spark)
 
     with pytest.raises(RefusedError, match=r"batch is 0, .* counts batch 1") as refused:
         pipeline.drain()

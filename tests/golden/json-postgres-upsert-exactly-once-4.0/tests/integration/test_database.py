@@ -186,6 +186,36 @@ def test_table_without_a_unique_key_is_refused(make: MakePipeline) -> None:
         pipeline.drain()
 
 
+def test_uuid_is_one_key_however_it_is_spelled(make: MakePipeline) -> None:
+    """Sent, in one batch: rows of two keys, then a row and a delete of these in other spellings."""
+    pipeline = make()
+    execute(pipeline, "CREATE TABLE {} (id uuid PRIMARY KEY, amount integer)")
+    kept, gone = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"
+    spelled_otherwise = ("{" + gone.upper() + "}").encode()
+    pipeline.send(event(kept, 1), event(gone, 1), event(kept.replace("-", ""), 2), event("none", 1))
+    pipeline.send((spelled_otherwise, None, [], 0))
+
+    pipeline.drain()
+
+    assert [(str(row.id), row.amount) for row in pipeline.rows()] == [(kept, 2)]
+    assert set(refused(pipeline)) == {b"none"}
+    [balance] = pipeline.balances
+    assert (balance.written, balance.deleted, balance.deduplicated) == (1, 0, 2)
+
+
+def test_table_whose_collation_makes_two_keys_one_is_refused(make: MakePipeline) -> None:
+    pipeline = make()
+    execute(
+        pipeline,
+        "CREATE COLLATION IF NOT EXISTS ignores_case "
+        "(provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
+    )
+    execute(pipeline, "CREATE TABLE {} (id text COLLATE ignores_case PRIMARY KEY, amount integer)")
+
+    with pytest.raises(RefusedError, match=r"\['id'\] may be equal, by their collation"):
+        pipeline.drain()
+
+
 def test_one_is_refused_when_the_table_refuses_two_rows_only_together(make: MakePipeline) -> None:
     """The notes are unique. Sent in one batch: three rows with one note, two with another, others.
 

@@ -8,6 +8,8 @@ from pydantic import NonNegativeInt, TypeAdapter
 
 Offsets = dict[int, int]
 """For each partition, an offset; as an end it is the first one that is *not* included."""
+NO_BATCH = -1
+"""The batch number, in the balance and in dead letters, of what a backfill or a replay took."""
 _WRITTEN = TypeAdapter(dict[NonNegativeInt, NonNegativeInt])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from prometheus_client import Counter, Gauge, start_http_server
 
 from .batch import Balance
+from .errors import SettingsError
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +67,17 @@ def _offsets(text: Any, topic: str) -> dict[str, int]:
 
 
 def serve(port: int) -> None:
-    """Opens the Prometheus endpoint, unless ``port`` is 0."""
-    if port:
+    """Opens the Prometheus endpoint, unless ``port`` is 0.
+
+    Raises:
+        SettingsError: the port cannot be opened.
+    """
+    if not port:
+        return
+    try:
         start_http_server(port)
+    except OSError as error:
+        raise SettingsError(
+            f"metrics.port is {port}, which cannot be opened: {error.strerror}. Nothing was "
+            "started. Name a port that is free, or 0 for no endpoint; then start again."
+        ) from error

@@ -77,7 +77,7 @@ def exists(settings: Settings, topic: str) -> bool:
     try:
         return topic in brokers.list_topics(timeout=TIMEOUT_S).topics
     except KafkaException as error:
-        raise _no_answer(settings, topic, error) from None
+        raise no_answer(settings, topic, error) from error
 
 
 def offsets_at(settings: Settings, topic: str, spec: OffsetSpec) -> Offsets:
@@ -105,13 +105,15 @@ def ensure_topic(settings: Settings, topic: str, partitions: int) -> None:
     brokers = admin(settings.kafka.bootstrap_servers)
     if not exists(settings, topic):
         log.info("making the topic %s with %d partitions", topic, partitions)
-        made = brokers.create_topics([NewTopic(topic, num_partitions=partitions)])
+        new = NewTopic(topic, num_partitions=partitions)
+        made = brokers.create_topics([new], request_timeout=TIMEOUT_S)
         _settle(made[topic], KafkaError.TOPIC_ALREADY_EXISTS)
         return
     existing = partition_count(settings, topic)
     if existing < partitions:
         log.info("the topic %s grows from %d to %d partitions", topic, existing, partitions)
-        grown = brokers.create_partitions([NewPartitions(topic, partitions)])
+        more = NewPartitions(topic, partitions)
+        grown = brokers.create_partitions([more], request_timeout=TIMEOUT_S)
         _settle(grown[topic], KafkaError.INVALID_PARTITIONS)
 
 
@@ -128,12 +130,13 @@ def max_message_bytes(settings: Settings, topic: str) -> int:
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         try:
-            found = brokers.describe_configs([resource])[resource].result(TIMEOUT_S)
+            asked = brokers.describe_configs([resource], request_timeout=TIMEOUT_S)
+            found = asked[resource].result(TIMEOUT_S + 5)
             return min(int(found["max.message.bytes"].value), LARGEST_BYTES)
         except KafkaException as error:
             unknown = error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
             if not unknown or time.monotonic() > deadline:
-                raise _no_answer(settings, topic, error) from None
+                raise no_answer(settings, topic, error) from error
             time.sleep(0.1)
 
 
@@ -155,8 +158,8 @@ def commit(settings: Settings, group: str, positions: list[Position]) -> None:
     Raises:
         KafkaException: the brokers refuse.
     """
-    consumer = _group(settings.kafka.bootstrap_servers, group)
-    committed = consumer.commit(offsets=positions, asynchronous=False)
+    client = consumer(settings.kafka.bootstrap_servers, group)
+    committed = client.commit(offsets=positions, asynchronous=False)
     for position in committed or []:
         if position.error:
             raise KafkaException(position.error)
@@ -176,7 +179,8 @@ def admin(bootstrap_servers: str) -> AdminClient:
 
 
 @cache
-def _group(bootstrap_servers: str, group: str) -> Consumer:
+def consumer(bootstrap_servers: str, group: str) -> Consumer:
+    """The client for the offsets of a group, which it never joins."""
     own = {"group.id": group, "enable.auto.commit": False}
     return Consumer(client_options(bootstrap_servers) | own)
 
@@ -191,11 +195,12 @@ def _describe(settings: Settings, topic: str):  # type: ignore[no-untyped-def]  
             raise RefusedError(
                 f"The topic {topic!r} does not exist at {settings.kafka.bootstrap_servers}. "
                 "Nothing was written. Create it, or correct its name."
-            ) from None
-        raise _no_answer(settings, topic, error) from None
+            ) from error
+        raise no_answer(settings, topic, error) from error
 
 
-def _no_answer(settings: Settings, topic: str, error: KafkaException) -> NoAnswerError:
+def no_answer(settings: Settings, topic: str, error: KafkaException) -> NoAnswerError:
+    """What is raised where the brokers do not say something about a topic."""
     return NoAnswerError(
         f"No answer about the topic {topic!r} from {settings.kafka.bootstrap_servers}: "
         f"{error.args[0].str()}. Nothing was written. Check kafka.bootstrap_servers, that the "
@@ -217,19 +222,26 @@ def _list_offsets(
             for position, answer in answers.items()
         }
     except KafkaException as error:
-        raise _no_answer(settings, topic, error) from None
+        raise no_answer(settings, topic, error) from error
 
 
 def _settle(future, harmless: int) -> None:  # type: ignore[no-untyped-def]  # a Future of None
     try:
-        future.result(TIMEOUT_S)
+        future.result(TIMEOUT_S + 5)
     except KafkaException as error:
         if error.args[0].code() != harmless:
             raise
 
 
 def cause(error: Exception) -> str:
-    """The last line of the longest chain of causes: Kafka's own sentence, not Spark's."""
+    """Kafka's own sentence, without a full stop: not Spark's, nor ours with what was written.
+
+    In Spark's it is the last line of the longest chain of causes.
+    """
+    own = error.__cause__ if isinstance(error.__cause__, KafkaException) else error
+    if isinstance(own, KafkaException):
+        return str(own.args[0].str())
     lines = [line.strip() for line in str(error).splitlines()]
     causes = [line for line in lines if "org.apache.kafka" in line and not line.startswith("at ")]
-    return (causes or lines or [""])[-1].removeprefix("Caused by: ")
+    said = (causes or lines or [type(error).__name__])[-1]
+    return said.removeprefix("Caused by: ").removesuffix(".")

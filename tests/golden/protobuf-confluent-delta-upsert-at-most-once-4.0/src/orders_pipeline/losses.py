@@ -82,6 +82,13 @@ def _newest_of(present: Present, pipeline: str) -> dict[str, Any] | None:
     return next((label for label in labels if label["pipeline"] == pipeline), None)
 
 
+def has_planned(present: Present, pipeline: str) -> bool:
+    """True when the table's present state has the newest batch that the checkpoint has planned."""
+    labels = [commit.label for commit in _live(present.commits) if commit.label]
+    planned = (pipeline, present.planned)
+    return any((label["pipeline"], label["batch"]) == planned for label in labels)
+
+
 def _live(commits: list[table.Commit]) -> list[table.Commit]:
     """The commits that the table's present state holds, the newest first: no RESTORE took them."""
     live: list[table.Commit] = []
