@@ -31,6 +31,7 @@ PASSES_BY = (
 OPEN_S = 90
 """An open transaction hides the offsets that it would change. If its process died, the brokers end
 it after 60 s (``transactions.py``), and look for such ones every 10 s."""
+ANSWER_S = 10
 HEADROOM_BYTES = 1024
 """Room in an output record for our own headers and framing."""
 
@@ -87,17 +88,18 @@ def _committed(topic: Topic) -> list[Committed]:
     name, settings = group(topic), topic.settings
     partitions = range(kafka.partition_count(settings, topic.name))
     asked = [Committed(topic.name, partition) for partition in partitions]
+    consumer = kafka.consumer(settings.kafka.bootstrap_servers, name)
     began = time.monotonic()
     while True:
         try:
             # By default none of a transaction that may still be rolled back.
-            consumer = kafka.consumer(settings.kafka.bootstrap_servers, name)
-            found: list[Committed] = consumer.committed(asked, kafka.TIMEOUT_S)
+            found: list[Committed] = consumer.committed(asked, ANSWER_S)
             for each in found:
                 fail_if_hidden(each)
             return found
         except KafkaException as error:
-            why = error.args[0]
+            said = consumer.poll(0)  # where no broker may be found for the group, this says why
+            why = (said.error() if said else None) or error.args[0]
             if why.code() not in PASSES_BY or time.monotonic() - began > OPEN_S:
                 raise NoAnswerError(
                     f"Up to where the rows of {topic.name} are in {topic.location}, the brokers "
