@@ -8,10 +8,11 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from orders_pipeline import backfill, columns, dead_letters, errors, rejects, sink, table
+from orders_pipeline import backfill, columns, errors, rejects, sink, table
 from orders_pipeline import pipeline as steps
 from orders_pipeline.batch import NO_BATCH, Batch, Written
 from orders_pipeline.checkpoint import Checkpoint
+from orders_pipeline.dead_letters import send
 from orders_pipeline.spark import OPTIONS
 
 from tests.support.pipeline import DDL, MakePipeline, bad, encoded, event
@@ -448,7 +449,7 @@ def test_letters_that_find_no_broker_are_told_with_what_was_written(
     batch = Batch(id=number, ends={}, pipeline="p", schema="")
 
     with pytest.raises(errors.DeadLetterError, match=said) as failed:
-        dead_letters.send(pipeline.spark.range(0), batch, topic)
+        send(pipeline.spark.range(0), batch, topic)
     assert "Nothing was written" not in str(failed.value)
 
 
