@@ -77,7 +77,7 @@ def exists(settings: Settings, topic: str) -> bool:
     try:
         return topic in brokers.list_topics(timeout=TIMEOUT_S).topics
     except KafkaException as error:
-        raise no_answer(settings, topic, error) from error
+        raise _no_answer(settings, topic, error) from error
 
 
 def offsets_at(settings: Settings, topic: str, spec: OffsetSpec) -> Offsets:
@@ -88,11 +88,35 @@ def offsets_at(settings: Settings, topic: str, spec: OffsetSpec) -> Offsets:
         NoAnswerError: no broker answers, or the topic may not be read.
     """
     partitions = range(partition_count(settings, topic))
-    found = _list_offsets(settings, topic, partitions, spec)
+    found = list_offsets(settings, topic, partitions, spec)
     missing = [partition for partition, offset in found.items() if offset < 0]
     if missing:
-        found |= _list_offsets(settings, topic, missing, LATEST)
+        found |= list_offsets(settings, topic, missing, LATEST)
     return found
+
+
+def list_offsets(
+    settings: Settings,
+    topic: str,
+    partitions: Iterable[int],
+    spec: OffsetSpec,
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+) -> Offsets:
+    """The offset in each of these partitions that answers ``spec``; negative where none does.
+
+    Raises:
+        NoAnswerError: no broker answers, or the topic may not be read.
+    """
+    wanted = {Position(topic, partition): spec for partition in partitions}
+    brokers = admin(settings.kafka.bootstrap_servers)
+    answers = brokers.list_offsets(wanted, isolation_level=isolation, request_timeout=TIMEOUT_S)
+    try:
+        return {
+            position.partition: answer.result(TIMEOUT_S + 5).offset
+            for position, answer in answers.items()
+        }
+    except KafkaException as error:
+        raise _no_answer(settings, topic, error) from error
 
 
 def ensure_topic(settings: Settings, topic: str, partitions: int) -> None:
@@ -136,7 +160,7 @@ def max_message_bytes(settings: Settings, topic: str) -> int:
         except KafkaException as error:
             unknown = error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
             if not unknown or time.monotonic() > deadline:
-                raise no_answer(settings, topic, error) from error
+                raise _no_answer(settings, topic, error) from error
             time.sleep(0.1)
 
 
@@ -196,33 +220,15 @@ def _describe(settings: Settings, topic: str):  # type: ignore[no-untyped-def]  
                 f"The topic {topic!r} does not exist at {settings.kafka.bootstrap_servers}. "
                 "Nothing was written. Create it, or correct its name."
             ) from error
-        raise no_answer(settings, topic, error) from error
+        raise _no_answer(settings, topic, error) from error
 
 
-def no_answer(settings: Settings, topic: str, error: KafkaException) -> NoAnswerError:
-    """What is raised where the brokers do not say something about a topic."""
+def _no_answer(settings: Settings, topic: str, error: KafkaException) -> NoAnswerError:
     return NoAnswerError(
         f"No answer about the topic {topic!r} from {settings.kafka.bootstrap_servers}: "
         f"{error.args[0].str()}. Nothing was written. Check kafka.bootstrap_servers, that the "
         "brokers are up and that they let this client in, then start again."
     )
-
-
-def _list_offsets(
-    settings: Settings, topic: str, partitions: Iterable[int], spec: OffsetSpec
-) -> Offsets:
-    wanted = {Position(topic, partition): spec for partition in partitions}
-    brokers = admin(settings.kafka.bootstrap_servers)
-    answers = brokers.list_offsets(
-        wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=TIMEOUT_S
-    )
-    try:
-        return {
-            position.partition: answer.result(TIMEOUT_S + 5).offset
-            for position, answer in answers.items()
-        }
-    except KafkaException as error:
-        raise no_answer(settings, topic, error) from error
 
 
 def _settle(future, harmless: int) -> None:  # type: ignore[no-untyped-def]  # a Future of None

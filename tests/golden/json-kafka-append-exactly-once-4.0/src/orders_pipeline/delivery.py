@@ -21,7 +21,7 @@ def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
         RefusedError: see ``replays.check_same``; any part of the batch was sent under another
             schema.
     """
-    held = positions.held(topic, batch.pipeline)
+    held = positions.held(topic, batch)
     for position in held.values():
         if position.batch == batch.id:
             check_same({**batch.label(), "schema": position.schema}, batch, topic)
@@ -30,7 +30,7 @@ def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
 
 def refused_before(batch: Batch, topic: Topic) -> list[Refused]:
     """The rows that were not sent of this batch, which earlier runs finished."""
-    return refused_by(batch, positions.held(topic, batch.pipeline))
+    return refused_by(batch, positions.held(topic, batch))
 
 
 def refused_by(batch: Batch, held: dict[int, Position]) -> list[Refused]:

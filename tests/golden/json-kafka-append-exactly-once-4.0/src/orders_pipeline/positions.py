@@ -72,11 +72,16 @@ def from_committed(committed: Committed) -> Position | None:
 
 def all_held(topic: Topic) -> dict[int, Position]:
     """For each source partition its position, whichever pipeline it is of."""
-    positions = {each.partition: from_committed(each) for each in _committed(topic)}
+    return _positions(topic, range(kafka.partition_count(topic.settings, topic.name)))
+
+
+def _positions(topic: Topic, partitions: Iterable[int]) -> dict[int, Position]:
+    committed = _committed(topic, partitions)
+    positions = {each.partition: from_committed(each) for each in committed}
     return {partition: position for partition, position in positions.items() if position}
 
 
-def _committed(topic: Topic) -> list[Committed]:
+def _committed(topic: Topic, partitions: Iterable[int]) -> list[Committed]:
     """What the group has committed; asked for again while its broker is not ready to say it.
 
     Of a consumer, not of the AdminClient: to that the answer that the group has moved to another
@@ -86,7 +91,6 @@ def _committed(topic: Topic) -> list[Committed]:
         NoAnswerError: a transaction hides it and does not end, or the brokers do not say it.
     """
     name, settings = group(topic), topic.settings
-    partitions = range(kafka.partition_count(settings, topic.name))
     asked = [Committed(topic.name, partition) for partition in partitions]
     consumer = kafka.consumer(settings.kafka.bootstrap_servers, name)
     began = time.monotonic()
@@ -129,9 +133,14 @@ def wait_for_open(topic: Topic, names: Iterable[str]) -> None:
         NoAnswerError: one stays open, or the brokers do not answer.
     """
     settings, deadline = topic.settings, time.monotonic() + OPEN_S
+
+    def readable(name: str, partitions: Iterable[int]) -> Offsets:
+        committed = IsolationLevel.READ_COMMITTED
+        return kafka.list_offsets(settings, name, partitions, kafka.LATEST, committed)
+
     for name in names:
         ends = kafka.offsets_at(settings, name, kafka.LATEST)
-        while any(end < ends[partition] for partition, end in _readable(topic, name, ends).items()):
+        while any(end < ends[partition] for partition, end in readable(name, ends).items()):
             if time.monotonic() > deadline:
                 raise NoAnswerError(
                     f"What {name} holds is not to be read: a transaction in it has been open for "
@@ -141,24 +150,10 @@ def wait_for_open(topic: Topic, names: Iterable[str]) -> None:
             time.sleep(0.5)
 
 
-def _readable(topic: Topic, name: str, partitions: Iterable[int]) -> Offsets:
-    """Up to where committed records are read."""
-    asked = {Committed(name, partition): kafka.LATEST for partition in partitions}
-    admin = kafka.admin(topic.settings.kafka.bootstrap_servers)
-    answers = admin.list_offsets(
-        asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=kafka.TIMEOUT_S
-    )
-    try:
-        found = {each.partition: answers[each].result(kafka.TIMEOUT_S + 5) for each in answers}
-    except KafkaException as error:
-        raise kafka.no_answer(topic.settings, name, error) from error
-    return {partition: each.offset for partition, each in found.items()}
-
-
-def held(topic: Topic, pipeline: str) -> dict[int, Position]:
-    """The positions that *pipeline* brought about."""
-    found = all_held(topic)
-    return {partition: each for partition, each in found.items() if each.pipeline == pipeline}
+def held(topic: Topic, batch: Batch) -> dict[int, Position]:
+    """The positions in the partitions of *batch* that its pipeline brought about."""
+    found = _positions(topic, batch.ends)
+    return {partition: each for partition, each in found.items() if each.pipeline == batch.pipeline}
 
 
 def behind(held: dict[int, Position], batch: Batch) -> list[int]:

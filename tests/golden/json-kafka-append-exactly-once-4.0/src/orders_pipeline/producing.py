@@ -21,7 +21,7 @@ def produce(records: DataFrame, batch: Batch, topic: Topic) -> Written:
         RefusedError: another process sends rows under this checkpoint.
         BatchError: a partition's rows could not be sent; what others sent is not sent again.
     """
-    held = positions.held(topic, batch.pipeline)
+    held = positions.held(topic, batch)
     waiting = positions.behind(held, batch)
     counted, counts = observe(records, received=every())
     limit_bytes = kafka.max_message_bytes(topic.settings, topic.location)
