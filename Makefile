@@ -1,6 +1,7 @@
 # `make help` lists what there is. Each target sets up what it needs.
 
-# The broker of `make demo` and `make test`: container, jvm, or host:port. Unset: a container with Docker, else a JVM.
+# The broker of `make demo` and `make test`: container or jvm; for `make test` also host:port. Unset: a container where
+# Docker runs, else a JVM.
 KAFKA_BROKER ?=
 export KAFKA_BROKER
 

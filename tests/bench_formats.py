@@ -91,8 +91,8 @@ def _cost(
     topic = repository.module("settings").load().topic_settings(name)
     fields = repository.module("schema").read_schema(topic)
     value_bytes = _produce(repository, broker, topic, fields, added_bytes, records)
-    kafka = repository.module("kafka")
-    end = kafka.offsets_at(topic.settings, name, kafka.LATEST)
+    kafka_topics = repository.module("kafka_topics")
+    end = kafka_topics.offsets_at(topic.settings, name, kafka_topics.LATEST)
 
     def plain() -> Any:
         reader = spark.read.format("kafka").option("kafka.bootstrap.servers", broker)

@@ -2,7 +2,8 @@
 
 To start a JVM and to warm it takes longer than the tests of most variants. A schema registry and a
 database are shared too. What all variants have under the same name is put away between two: the
-package, ``tests``, the counters, and the path that Spark's workers import from.
+package, ``tests``, the counters, and the path that Spark's workers import from; and the package's
+clients of brokers, each with threads of its own, which would go on asking for brokers that are gone.
 """
 
 import contextlib
@@ -108,6 +109,9 @@ def _put_away(repository: Path) -> None:
 
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None) or "").startswith(str(repository)):
+            for kept in vars(module).values():
+                if hasattr(kept, "cache_clear"):
+                    kept.cache_clear()
             del sys.modules[name]
     for collector in list(REGISTRY._collector_to_names):
         REGISTRY.unregister(collector)

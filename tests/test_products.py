@@ -3,9 +3,8 @@
 A variant's own tests (``template/tests``) send good, bad, duplicate, late and null records, crash
 in each gap between the effects of a batch, and count what its guarantee says: the crashes run in
 every variant, one after another in a JVM that they share. The rest, of modules that variants have
-in common, run in one of them, and those of a format in one of that format; of two sinks all run but
-those that start the job as a process of its own, which is the same code in every variant. A sink
-that the newest Spark has not is run on the newest that has it, in an environment that its variants
+in common, run in one of them, those of a format in one of that format, and those of a sink in one
+of that sink, with what depends on how rows are written. A sink that the newest Spark has not is run on the newest that has it, in an environment that its variants
 share. The default variant is run on every other Spark, by ``make test``, as its user does.
 """
 
@@ -45,19 +44,21 @@ DEFAULT_SINK = choices("sink")[0]
 QUESTIONS = ("value_format", "schema_registry", "sink", "write_mode", "delivery_guarantee")
 WHOLE = ("json", "none", "delta", "upsert", "exactly-once")
 """All of its tests run; as do those of the default answers, for another Spark."""
-BUT_FOR_PROCESSES = {
-    ("json", "none", "parquet", "append", "exactly-once"),
-    ("json", "none", "postgres", "upsert", "exactly-once"),
-}
 DEEP = {
     ("avro", "confluent", "delta", "upsert", "at-least-once"),
     ("protobuf", "confluent", "delta", "append", "at-most-once"),
 }
 """Of the other formats, one each runs all that has to do with decoding, keys and the registry."""
+WRITING = (
+    "named_alike or new_field or changed_type or backfill or two_topics or balance_holds or 10_mb "
+    "or nothing_is_accepted"
+)
+"""What depends on the sink among what is done with good records."""
 OF_THE_SINK = {
     "iceberg": "(test_iceberg and hadoop) or test_rest_catalog",
     "kafka": "test_output or test_zombie",
-    "postgres": "test_database",
+    "parquet": f"test_folders or compact or {WRITING}",
+    "postgres": f"test_database or test_upsert or {WRITING}",
     "sqlserver": "test_database or test_sql_server",
 }
 """What others may do to its tables; run with JSON, exactly-once, of the write modes in one."""
@@ -73,13 +74,9 @@ DECODING = (
     f"{ONCE} or registry or new_versions or framed_keys or newest or breaker or backfill_adds "
     "or named_alike or changed_type or 10_mb or is_truncated"
 )
-COMMITS_OF_ICEBERG = "(test_iceberg and (once or answer or quicker or in_hand or meanwhile))"
-"""How a batch is committed beside others; what its tables are like has nothing to do with where."""
 IN_BUCKETS: dict[tuple[str, ...], str] = {
     ("s3", "delta", "upsert", "exactly-once"): f"{CRASHES} or object_store or table_lock",
-    ("s3", "iceberg", "upsert", "exactly-once"): (
-        f"{CRASHES} or object_store or test_rest_catalog or {COMMITS_OF_ICEBERG}"
-    ),
+    ("s3", "iceberg", "upsert", "exactly-once"): f"{CRASHES} or object_store or test_rest_catalog",
     ("s3", "parquet", "append", "exactly-once"): f"{CRASHES} or object_store or test_folders",
     ("gcs", "delta", "upsert", "exactly-once"): f"{CRASHES} or object_store",
     ("gcs", "iceberg", "append", "exactly-once"): f"{CRASHES} or object_store or made_filled",
@@ -104,13 +101,7 @@ def decoder_and_guarantee(answers: dict[str, Any]) -> tuple[str, ...]:
 
 
 def chosen(answers: dict[str, Any]) -> str:
-    """Which of a variant's own tests are run, as pytest takes it."""
-    if decoder_and_guarantee(answers) in BUT_FOR_PROCESSES:
-        return "--ignore=tests/integration/test_process.py"
-    return f"-k {named(answers)}"
-
-
-def named(answers: dict[str, Any]) -> str:
+    """Which of a variant's own tests are run, as pytest's -k takes it."""
     if decoder_and_guarantee(answers) in DEEP:
         return DECODING
     if answers["delivery_guarantee"] != "exactly-once":
@@ -122,7 +113,7 @@ def named(answers: dict[str, Any]) -> str:
     if (answers["value_format"], answers["schema_registry"]) != BARE_JSON:
         return CRASHES
     controls = f"{CRASHES} or repeat or test_binding"
-    one_mode = answers["write_mode"] == "upsert" or answers["sink"] == "kafka"
+    one_mode = answers["write_mode"] == "upsert" or answers["sink"] in ("kafka", "parquet")
     return f"{controls} or {OF_THE_SINK[answers['sink']]}" if one_mode else controls
 
 
@@ -217,7 +208,7 @@ def test_guarantee_holds(
     """Run: the story once through and the crashes. Expected: all pass, none is skipped."""
     record_property("variant", name_of(answers))
     repository = render_to_run(tmp_path, "variant", **answers)
-    printed = shared.of(repository).run(repository.path, "tests", chosen(answers))
+    printed = shared.of(repository).run(repository.path, "tests", f"-k {chosen(answers)}")
     record_property("ran", summary(printed))
 
 

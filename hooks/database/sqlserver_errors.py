@@ -62,6 +62,7 @@ class DatabaseError(Exception):
     def reason(self) -> str:
         """Why, for logs and dead letters: of a refused row the message may hold values."""
         if not self.refuses:
-            return f"{self} (error {self.code}, SQLSTATE {self.state})"
+            number = f" (error {self.code}, SQLSTATE {self.state})"
+            return f"{self}{number if self.code or self.state else ''}"
         named = f" ({self.constraint})" if self.constraint else ""
         return f"{REFUSES.get(self.code, 'a value')}{named}, error {self.code}"

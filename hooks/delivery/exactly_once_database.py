@@ -4,7 +4,7 @@ from pyspark.sql import SparkSession
 
 from . import ledger, table
 from .batch import Batch, Refused
-from .database import connect
+from .database import connect, try_again
 from .replays import check_follows, check_same
 from .settings import Topic
 
@@ -19,10 +19,8 @@ def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
         RefusedError: see ``replays``.
     """
     label = table.newest_label(spark, topic, batch.pipeline)
-    if label is None:
-        return False
-    if label["batch"] < batch.id:
-        check_follows(label["batch"], batch, topic)
+    if label is None or label["batch"] < batch.id:
+        check_follows(label["batch"] if label else None, batch, topic)
         return False
     check_same(label, batch, topic)
     return True
@@ -30,5 +28,9 @@ def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
 
 def refused_before(batch: Batch, topic: Topic) -> list[Refused]:
     """The rows that the table refused when it took this batch, which is its newest."""
-    with connect(topic) as connection:
-        return ledger.refused_of(connection, topic, batch.pipeline)
+
+    def look() -> list[Refused]:
+        with connect(topic) as connection:
+            return ledger.refused_of(connection, topic, batch.pipeline)
+
+    return try_again(look)

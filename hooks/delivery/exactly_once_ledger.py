@@ -18,10 +18,8 @@ def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
         RefusedError: see ``replays``.
     """
     label = table.newest_label(spark, topic, batch.pipeline)
-    if label is None:
-        return False
-    if label["batch"] < batch.id:
-        check_follows(label["batch"], batch, topic)
+    if label is None or label["batch"] < batch.id:
+        check_follows(label["batch"] if label else None, batch, topic)
         return False
     check_same(label, batch, topic)
     return True

@@ -4,7 +4,7 @@ import json
 
 from pyspark.sql import DataFrame
 
-from . import kafka, positions
+from . import kafka, kafka_topics, positions
 from .batch import Batch, Written
 from .counting import every, observe
 from .delivery import AFTER_A_FAILURE, as_refused, refused_by
@@ -24,7 +24,7 @@ def produce(records: DataFrame, batch: Batch, topic: Topic) -> Written:
     held = positions.held(topic, batch)
     waiting = positions.behind(held, batch)
     counted, counts = observe(records, received=every())
-    limit_bytes = kafka.max_message_bytes(topic.settings, topic.location)
+    limit_bytes = kafka_topics.max_message_bytes(topic.settings, topic.location)
     works = [_work(partition, batch, topic, limit_bytes) for partition in waiting]
     sent = placed(counted, waiting).mapInArrow(sender(works), SENT).collect()
     for row in sent:

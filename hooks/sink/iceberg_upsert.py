@@ -33,6 +33,7 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
 
 
 def _merge(rows: DataFrame, topic: Topic, commit_it: Callable[[Action], str]) -> Written:
+    """Counts keys: one that the table holds twice counts once, and both of its rows change."""
     rows, counts = observe(rows, received=every())
     latest, latest_counts = observe(newest(rows, topic), keys=every())
     attempts: list[tuple[Any, int | None, Observation]] = []
@@ -66,17 +67,23 @@ def _merge(rows: DataFrame, topic: Topic, commit_it: Callable[[Action], str]) ->
 def _judged(latest: DataFrame, topic: Topic, snapshot: int | None) -> DataFrame:
     """The rows of ``latest`` as ``row``, and ``wins``: whether each changes that snapshot's table.
 
-    Iceberg does not say how many rows a MERGE deleted and how many it only found older.
+    Each once, also where another program has added its key a second time: it wins if it is newer
+    than all rows of the key. Iceberg does not say how many rows a MERGE deleted and how many it
+    only found older.
     """
     held = table.read(latest.sparkSession, topic, snapshot).withColumn(HELD, F.lit(True))
     newer = _is_newer(topic, "row", "held", "_partition")
     absent = F.col(f"held.{HELD}").isNull()
     wins = F.when(absent, ~F.col("row._deleted")).otherwise(newer)
     same_key = _same_key(topic, "row", "held")
+    names = enumerate(topic.table.key_columns)
+    keys = [_column("row", name).alias(f"key {number}") for number, name in names]
     return (
         latest.alias("row")
         .join(held.alias("held"), same_key, "left")
-        .select(F.struct("row.*").alias("row"), wins.alias("wins"))
+        .groupBy(*keys)
+        .agg(F.first(F.struct("row.*")).alias("row"), F.bool_and(wins).alias("wins"))
+        .select("row", "wins")
     )
 
 

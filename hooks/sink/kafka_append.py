@@ -15,7 +15,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from . import kafka, table
+from . import kafka_topics, table
 from .batch import Batch, Written
 from .counting import every, observe
 from .encoding import encode
@@ -55,7 +55,7 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
     topics = {topic.location}
     if topic.table.topic_column:
         topics = {row.topic for row in records.select("topic").distinct().collect()}
-    wait_for_open(topic, (each for each in topics if kafka.exists(topic.settings, each)))
+    wait_for_open(topic, (each for each in topics if kafka_topics.exists(topic.settings, each)))
     held = table.read(rows.sparkSession, topic, topics).where(F.col("_topic") == topic.name)
     missing = records.join(held.select(*names[1:]), names[1:], "left_anti")
     # One task sends all of a source partition, in order: of a key, the newest record comes last.
@@ -73,7 +73,7 @@ def _output_records(rows: DataFrame, topic: Topic) -> DataFrame:
         partition = F.lit(None).cast("int")
     else:
         # The order of a source partition is kept.
-        partitions = kafka.partition_count(topic.settings, topic.location)
+        partitions = kafka_topics.partition_count(topic.settings, topic.location)
         partition = F.col("_partition") % partitions
     fields = [F.col(table.quoted(name)) for name in rows.columns if name not in RESERVED]
     chosen = rows.select(
@@ -86,7 +86,7 @@ def _output_records(rows: DataFrame, topic: Topic) -> DataFrame:
         "_offset",
         F.unix_millis("_timestamp").alias("_timestamp"),
     )
-    room = kafka.max_message_bytes(topic.settings, topic.location) - HEADROOM_BYTES
+    room = kafka_topics.max_message_bytes(topic.settings, topic.location) - HEADROOM_BYTES
     too_large = F.when(_size() > room, F.lit(TOO_LARGE))
     return encode(chosen, topic).withColumn("refused", F.coalesce("refused", too_large))
 

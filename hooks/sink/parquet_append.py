@@ -1,7 +1,5 @@
 """The write: the rows of a batch become a folder of files, in place of one that is there."""
 
-import uuid
-
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -19,6 +17,7 @@ def write(rows: DataFrame, batch: Batch, topic: Topic) -> Written:
 
     Raises:
         RefusedError: another process writes the table now; nothing was written.
+        BatchError: its files are gone, before or while they were moved into the table.
     """
     spark = rows.sparkSession
     rows, counts = observe(rows, received=every())
@@ -41,6 +40,7 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
 
     Raises:
         RefusedError: ``compact`` is at work, or another fill has ended meanwhile.
+        BatchError: its files are gone, before or while they were moved into the table.
     """
     spark = rows.sparkSession
     rows, counts = observe(rows, received=every())
@@ -54,7 +54,7 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
         table.check_filled(spark, topic, before)
 
     try:
-        put(added, topic, name=f"backfill.{uuid.uuid4()}", label={}, check=check)
+        put(added, topic, name=table.dated("backfill"), label={}, check=check)
     except (PySparkException, Py4JJavaError):
         check()  # a fold removes files that are being read
         raise

@@ -19,7 +19,7 @@ def write(rows: DataFrame, batch: Batch, topic: Topic) -> Written:
     Raises:
         see ``merging.merge``.
     """
-    return merge(rows, topic, lambda rows, _: rows, _insert, batch)
+    return _counted(merge(rows, topic, lambda rows, _: rows, _insert, batch))
 
 
 def fill(rows: DataFrame, topic: Topic) -> Written:
@@ -29,7 +29,13 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
     never comes back to them.
     """
     names = [name for name in COORDINATES.fieldNames() if name != "_timestamp"]
-    done = merge(rows, topic, lambda rows, _: rows.dropDuplicates(names), _insert_missing, None)
+    return _counted(
+        merge(rows, topic, lambda rows, _: rows.dropDuplicates(names), _insert_missing, None)
+    )
+
+
+def _counted(done: Written) -> Written:
+    """What the table did not take, as it was there or by a trigger of its own, is skipped."""
     return replace(done, deduplicated=0, stale=0, skipped=done.deduplicated + done.stale)
 
 

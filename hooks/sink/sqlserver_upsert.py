@@ -7,11 +7,14 @@ say how many rows it changed, and not how many of them are gone.
 from pyspark.sql import DataFrame
 
 from .batch import Batch, Written
-from .database import LOCKED, Connection, quoted, table_of
+from .database import Connection, quoted, table_of
 from .merging import merge
 from .newest import newest
 from .settings import Topic
 from .staging import Staging
+
+LOCKED = "WITH (HOLDLOCK, UPDLOCK)"
+"""Without it, two that merge one key at once can both find no row and both insert one."""
 
 
 def write(rows: DataFrame, batch: Batch, topic: Topic) -> Written:

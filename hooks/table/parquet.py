@@ -3,13 +3,15 @@
     <location>/_table.json                                    its id, its columns, who writes it
     <location>/ingest_batch=<pipeline>.<number>/*.parquet     the rows of one batch
     <location>/ingest_batch=<pipeline>.<number>/_label.json   written last: the batch is whole
-    <location>~writing/, <location>~folding/                  files that are not whole yet
+    <location>~writing/, <location>~folding/                  drafts: files not in their place yet
 
 Readers leave out names that begin with an underscore: Spark, Hive and Arrow by themselves.
 """
 
 import json
 import logging
+import re
+import time
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -23,6 +25,7 @@ from .shapes import FOLDERS
 from .storage import Folder
 
 FILE, LABEL, FOLD = "_table.json", "_label.json", "_fold.json"
+DAY_S = 24 * 60 * 60
 log = logging.getLogger(__name__)
 
 
@@ -70,7 +73,7 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
 
 def _clear(spark: SparkSession, topic: Topic, folder: Folder) -> None:
     """Removes what a batch left that was cut short: its drafts, and its folder."""
-    drafts(spark, topic).remove("")
+    remove_abandoned(drafts(spark, topic))
     for pipeline, numbers in _batches(folder).items():
         name = f"{FOLDERS}={pipeline}.{max(numbers)}"
         if folder.read(f"{name}/{LABEL}") is None:
@@ -164,6 +167,23 @@ def drafts(spark: SparkSession, topic: Topic) -> Folder:
 def folds(spark: SparkSession, topic: Topic) -> Folder:
     """Where the files that ``compact`` makes are until the old ones are gone."""
     return Folder(spark, f"{topic.location}~folding")
+
+
+def dated(command: str) -> str:
+    """A name for what a command writes, and for its draft, that says when it began."""
+    return f"{command}.{time.time():.0f}-{uuid.uuid4()}"
+
+
+def remove_abandoned(drafts: Folder) -> None:
+    """Removes the drafts of batches, and those of commands that began more than a day ago.
+
+    A younger one may be of a command that is at work in another process. One of a batch is not
+    needed: its process is no longer the table's writer (``check_writer``).
+    """
+    for name in drafts.names(""):
+        of_command = re.match(r"(?:backfill|folded)\.(\d+)-", name)
+        if of_command is None or int(of_command[1]) < time.time() - DAY_S:
+            drafts.remove(name)
 
 
 def batch_folders(folder: Folder) -> list[str]:

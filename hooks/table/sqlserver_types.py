@@ -57,8 +57,6 @@ JSON_OPTIONS = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 """Spark's own would leave nulls out and cut timestamps to milliseconds."""
-COLLATION = "Latin1_General_100_BIN2"
-"""For text that is a key: by most others, ``a`` and ``A`` would be one key."""
 LONGEST_KEY = 450
 """In UTF-16 units: 900 bytes, which is what a clustered index takes."""
 

@@ -17,7 +17,7 @@ from .settings import Topic
 def value_decoder(
     topic: Topic, fields: StructType
 ) -> Callable[[], Callable[[pa.BinaryArray], Decoded]]:
-    """What makes the decoder in each of Spark's workers, where it cannot be sent to."""
+    """Makes the decoder inside each of Spark's workers: the decoder itself cannot be pickled."""
     unknown_fields = topic.settings.decode.unknown_fields
     return decoder_of(compiled_schema(fields), unknown_fields)
 

@@ -52,7 +52,8 @@ build_kafka() {
   local inputs=$1 context=$work/kafka
   mkdir -p "$context"
   cp "$here/kafka/Dockerfile" "$here/kafka/launch" "$context"
-  $python "$support/kafka_jvm.py" "$context/jars"
+  PYTHONPATH=$support $python -c \
+    'import shutil, sys; from kafka_jvm import kafka_jars; shutil.copytree(kafka_jars(), sys.argv[1])' "$context/jars"
   docker build --network=host --quiet --build-arg "BASE=$base" --label "inputs=$inputs" \
     --tag "$kafka" "$context" >/dev/null
 }

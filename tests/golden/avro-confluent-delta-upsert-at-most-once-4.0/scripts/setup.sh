@@ -39,7 +39,7 @@ java_major() {
 set_up_uv() {
   command -v uv >/dev/null && return
   [ -x .tools/bin/uv ] && return
-  command -v python3 >/dev/null || fail "Python 3.11 or later is missing. Install it, then run this again."
+  command -v python3 >/dev/null || fail "Python 3 is missing. Install it, then run this again."
   if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
     can_install || fail "Neither uv nor Python's venv module is here. Install uv, or the package python3-venv."
     install python3-venv

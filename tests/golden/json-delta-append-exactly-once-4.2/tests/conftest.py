@@ -2,12 +2,9 @@
 
 import os
 
-# The pipelines of the tests have settings of their own: yours, in the file or exported, may change
-# without failing them.
-for name in [*os.environ]:
-    if name.upper().startswith("PIPELINE_") and name != "PIPELINE_JARS":
-        del os.environ[name]
-os.environ["PIPELINE_CONF"] = os.devnull
+from tests.support.environment import leave_out_settings
+
+leave_out_settings()
 # A test session is too short for the second compiler to pay: without it a run takes half the time.
 # The first alone has room for 48 MB of code by default, which Spark fills, to compile it again.
 os.environ.setdefault(

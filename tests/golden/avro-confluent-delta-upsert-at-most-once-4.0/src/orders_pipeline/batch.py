@@ -10,7 +10,7 @@ Offsets = dict[int, int]
 """For each partition, an offset; as an end it is the first one that is *not* included."""
 NO_BATCH = -1
 """The batch number, in the balance and in dead letters, of what a backfill or a replay took."""
-_WRITTEN = TypeAdapter(dict[NonNegativeInt, NonNegativeInt])
+_OFFSETS = TypeAdapter(dict[NonNegativeInt, NonNegativeInt])
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def read_offsets(text: str) -> Offsets:
         ValueError: the text is not that; the message says how to write it.
     """
     try:
-        return _WRITTEN.validate_json(text)
+        return _OFFSETS.validate_json(text)
     except ValueError:
         example = '{"0": 120, "1": 98}'
         raise ValueError(f"{text!r} is not offsets. Write them as {example}") from None
@@ -58,7 +58,8 @@ def read_offsets(text: str) -> Offsets:
 
 def command_to_go_on(topic: str, ends: dict[str, int]) -> str:
     """What to type so that a new checkpoint of the topic begins at these offsets."""
-    return f"run --rebind {topic} with PIPELINE_KAFKA__STARTING_OFFSETS='{json.dumps(ends)}'"
+    offsets = f"PIPELINE_KAFKA__STARTING_OFFSETS='{json.dumps(ends)}'"
+    return f"{offsets} python -m {__package__} run --rebind {topic}"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ import json
 from pyspark.sql import DataFrame, SparkSession
 
 from .batch import Offsets, offsets_to_json, read_offsets
-from .kafka import partition_count, read_options
+from .kafka import read_options
+from .kafka_topics import partition_count
 from .settings import Settings, Topic
 from .shapes import RECORDS
 

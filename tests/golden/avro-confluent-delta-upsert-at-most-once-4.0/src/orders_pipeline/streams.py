@@ -19,6 +19,7 @@ from .binding import Binding
 from .checkpoint import Checkpoint
 from .columns import row_columns
 from .compatibility import unread_fields
+from .delivery import AFTER_A_FAILURE
 from .errors import BatchError, BreakerTripped, PipelineError, StorageError, first_line
 from .new_fields import read_schema
 from .pipeline import ingest
@@ -178,8 +179,9 @@ def _take_up(spark: SparkSession, stream: Stream) -> None:
     for each in new:
         log.info("taking up the field %s of version %d for %s", each.name, each.version, topic.name)
     fields = widened(topic.schema_path, stream.fields, new)
-    stream.bound = binding.bind(spark, topic, row_columns(spark, topic, fields), rebind=False)
-    new_fields.remember(topic, new)
+    with _said_if_unusable(topic):
+        stream.bound = binding.bind(spark, topic, row_columns(spark, topic, fields), rebind=False)
+        new_fields.remember(topic, new)
     stream.fields, stream.waiting, stream.ended_early = fields, [], False
     stream.query = _start(spark, stream)
 
@@ -226,7 +228,11 @@ def _failure(stream: Stream) -> PipelineError | None:
     error = stream.failure or (None if stream.ended_early else _error(stream))
     if error is None or isinstance(error, PipelineError):
         return error
-    failed = BatchError(f"The query of {stream.topic.name} failed: {type(error).__name__}: {error}")
+    failed = BatchError(
+        f"The query of {stream.topic.name} failed: {first_line(error)}. Its batch in hand is not "
+        f"committed; rows of it may be in {stream.topic.location} already. Mend that, then "
+        f"{AFTER_A_FAILURE}."
+    )
     failed.__cause__ = error
     return failed
 

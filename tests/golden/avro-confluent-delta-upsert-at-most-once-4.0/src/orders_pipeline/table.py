@@ -155,7 +155,7 @@ def compact(spark: SparkSession, topic: Topic, retention_hours: int) -> None:
         SettingsError: Delta keeps them for longer than ``retention_hours``; nothing was removed.
     """
     if not exists(spark, topic):
-        raise RefusedError(f"There is no table {topic.location} yet. First: run")
+        raise RefusedError(f"There is no table {topic.location} yet. First start the stream.")
     commit(topic, lambda: open_table(spark, topic).optimize().executeCompaction())
     try:
         commit(topic, lambda: open_table(spark, topic).vacuum(retention_hours))

@@ -22,7 +22,7 @@ class PipelineError(Exception):
 
 
 class SettingsError(PipelineError):
-    """A setting is missing or wrong; the message names it and gives a valid value.
+    """A setting or an argument is missing or wrong; the message names it and gives a valid value.
 
     Or ``transform.py`` fails, whatever it is given.
     """
@@ -58,10 +58,10 @@ class BreakerTripped(PipelineError):
     exit_code = 4
 
 
-def first_line(error: Exception) -> str:
-    """The first line of what Java says is at the bottom of an error of Spark's, or of its own.
+def first_line(error: BaseException) -> str:
+    """The first line of the root cause in Java, of an error of Spark's; of any other, its own.
 
-    Of a traceback, which is how Java has what failed in Python, the last line.
+    Where that is a traceback, which is how Java has what failed in Python, its last line.
     """
     java: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     while java is not None and java.getCause() is not None:

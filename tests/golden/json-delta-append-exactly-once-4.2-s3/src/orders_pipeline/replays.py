@@ -31,15 +31,15 @@ def check_same(label: dict[str, Any], batch: Batch, topic: Topic) -> None:
         )
 
 
-def check_follows(newest: int, batch: Batch, topic: Topic) -> None:
+def check_follows(newest: int | None, batch: Batch, topic: Topic) -> None:
     """Sees that the table has lost no batch before ``batch``: its ``newest`` is the one before.
 
-    Every batch leaves its number there, also an empty one.
+    Every batch leaves its number there, also an empty one; before the first there is none.
 
     Raises:
-        RefusedError: it has lost some, under this run, as by a failover to a server behind.
+        RefusedError: it has lost some, under this run: somebody set it back.
     """
-    if newest < batch.id - 1:
+    if (batch.first - 1 if newest is None else newest) < batch.id - 1:
         raise RefusedError(
             f"The table {topic.location} was set back under this run: its newest batch is "
             f"{newest}, and the next was to be {batch.id}. Nothing of that was written. Start "

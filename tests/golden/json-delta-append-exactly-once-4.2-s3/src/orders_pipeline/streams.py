@@ -18,6 +18,7 @@ from .batch import Batch
 from .binding import Binding
 from .checkpoint import Checkpoint
 from .columns import row_columns
+from .delivery import AFTER_A_FAILURE
 from .errors import BatchError, BreakerTripped, PipelineError, StorageError, first_line
 from .pipeline import ingest
 from .schema import fingerprint, read_schema
@@ -67,11 +68,13 @@ class Stream:
             raise
 
     def _batch(self, batch_id: int) -> Batch:
+        first = self.bound.first_batch
         return Batch(
             id=batch_id,
             ends=self.checkpoint.ends(batch_id),
             pipeline=f"{self.checkpoint.identity()}.{self.bound.generation}",
             schema=fingerprint(self.topic, self.fields),
+            first=batch_id if first is None else first,
         )
 
     def is_between_batches(self) -> bool:
@@ -184,7 +187,11 @@ def _failure(stream: Stream) -> PipelineError | None:
     error = stream.failure or (None if stream.ended_early else _error(stream))
     if error is None or isinstance(error, PipelineError):
         return error
-    failed = BatchError(f"The query of {stream.topic.name} failed: {type(error).__name__}: {error}")
+    failed = BatchError(
+        f"The query of {stream.topic.name} failed: {first_line(error)}. Its batch in hand is not "
+        f"committed; rows of it may be in {stream.topic.location} already. Mend that, then "
+        f"{AFTER_A_FAILURE}."
+    )
     failed.__cause__ = error
     return failed
 

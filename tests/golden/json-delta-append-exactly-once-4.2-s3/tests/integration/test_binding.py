@@ -75,7 +75,7 @@ def test_what_is_replaced_under_a_running_stream_is_refused_in_its_next_batch(
             recreate_topic(pipeline)
 
     monkeypatch.setattr(kafka, "publish_progress", replace)
-    with pytest.raises(RefusedError, match=r"was recreated|is gone since"):
+    with pytest.raises(RefusedError, match=r"was recreated|is gone"):
         pipeline.drain()
 
     assert len(pipeline.balances) == 1
@@ -99,6 +99,46 @@ def test_new_checkpoint_over_a_table_that_was_fed_is_refused(make: MakePipeline)
     pipeline.settings = pipeline.settings.model_copy(update={"kafka": kafka})
     pipeline.drain(rebind=True)
     assert sorted(ids(pipeline)) == ["a", "b", "c"]
+
+
+def test_checkpoint_that_comes_back_after_another_fed_the_table_is_refused(
+    make: MakePipeline,
+) -> None:
+    """Its folder is away during one run, which goes on in another as the refusal says."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    first = pipeline.settings
+    kafka = first.kafka.model_copy(update={"starting_offsets": '{"0": 1, "1": 0}'})
+    away = {"checkpoint_location": f"{first.checkpoint_location}-2", "kafka": kafka}
+    pipeline.settings = first.model_copy(update=away)
+    pipeline.send(event("b", 2))
+    pipeline.drain(rebind=True)
+    pipeline.drain()
+    pipeline.settings = first
+
+    with pytest.raises(RefusedError, match="was fed by another checkpoint") as refused:
+        pipeline.drain()
+
+    assert 'STARTING_OFFSETS=\'{"0": 2, "1": 0}\'' in str(refused.value)
+    assert ids(pipeline) == ["a", "b"]
+    pipeline.send(event("c", 3))
+    pipeline.drain(rebind=True)
+    pipeline.drain()
+    assert "c" in ids(pipeline)
+
+
+def test_backfill_from_a_recreated_topic_is_refused(make: MakePipeline) -> None:
+    """Its offsets mean other records than those that the table's rows are known by."""
+    pipeline = make()
+    pipeline.send(*(event(f"old{n}", n) for n in range(5)))
+    pipeline.drain()
+    recreate_topic(pipeline)
+
+    with pytest.raises(RefusedError, match="was recreated"):
+        backfill.backfill(pipeline.spark, pipeline.topic, {0: 0, 1: 0}, None)
+
+    assert len(ids(pipeline)) == 5
 
 
 def test_two_lost_checkpoints_are_bound_one_by_one_as_the_refusals_say(make: MakePipeline) -> None:
@@ -142,7 +182,7 @@ def test_replaced_table_is_refused(make: MakePipeline) -> None:
     drop_table(pipeline.spark, pipeline.topic)
     pipeline.send(event("b", 2))
 
-    with pytest.raises(RefusedError, match="is gone since"):
+    with pytest.raises(RefusedError, match="is gone"):
         pipeline.drain()
 
     pipeline.drain(rebind=True)
@@ -240,7 +280,7 @@ def test_new_checkpoint_over_a_restored_table_goes_on_where_that_one_ends(
     assert f"PIPELINE_KAFKA__STARTING_OFFSETS='{ends}'" in str(refused.value)
 
 
-def test_checkpoint_of_another_topic_is_refused(make: MakePipeline) -> None:
+def test_checkpoint_without_a_binding_is_refused(make: MakePipeline) -> None:
     """The checkpoint has batches that no pipeline of this kind made."""
     pipeline = make()
     pipeline.send(event("a", 1))
@@ -249,6 +289,10 @@ def test_checkpoint_of_another_topic_is_refused(make: MakePipeline) -> None:
 
     with pytest.raises(RefusedError, match="was not made by this pipeline"):
         pipeline.drain()
+
+    checkpoint = Checkpoint(pipeline.spark, pipeline.topic.checkpoint, "another")
+    with pytest.raises(RefusedError, match=r"of the topic 'another' ends: .* is another topic's"):
+        checkpoint.ends(0)
 
 
 def test_replay_after_a_lost_commit_gets_past_the_batch(make: MakePipeline) -> None:

@@ -4,7 +4,7 @@ import uuid
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -51,6 +51,11 @@ def test_good_records_are_rows_and_bad_ones_are_dead_letters(make: MakePipeline)
     assert (balance.read, balance.written, balance.dead_lettered) == (6, 2, 3)
     assert balance.skipped == 1
     assert balance.holds
+    group = Consumer(
+        {"bootstrap.servers": pipeline.bootstrap_servers, "group.id": pipeline.settings.name}
+    )
+    ends = group.committed([TopicPartition(pipeline.topic.name, p) for p in (0, 1)], 30)
+    assert [end.offset for end in ends] == [3, 3]
 
 
 @pytest.mark.parametrize(
@@ -422,7 +427,7 @@ def test_broker_that_does_not_answer_is_named(
 ) -> None:
     """Nothing listens on port 1. Expected: an error that says so, not a wait without end."""
     pipeline = make()
-    monkeypatch.setattr("orders_pipeline.kafka.TIMEOUT_S", 1)
+    monkeypatch.setattr("orders_pipeline.kafka_topics.TIMEOUT_S", 1)
     nobody = pipeline.settings.kafka.model_copy(update={"bootstrap_servers": "localhost:1"})
     pipeline.settings = pipeline.settings.model_copy(update={"kafka": nobody})
 
@@ -442,11 +447,11 @@ def test_letters_that_find_no_broker_are_told_with_what_was_written(
 ) -> None:
     """Nothing listens on port 1. Expected: what holds of a batch, and what of a backfill."""
     pipeline = make()
-    monkeypatch.setattr("orders_pipeline.kafka.TIMEOUT_S", 1)
+    monkeypatch.setattr("orders_pipeline.kafka_topics.TIMEOUT_S", 1)
     nobody = pipeline.settings.kafka.model_copy(update={"bootstrap_servers": "localhost:1"})
     settings = pipeline.settings.model_copy(update={"kafka": nobody})
     topic = settings.topic_settings(pipeline.topic.name)
-    batch = Batch(id=number, ends={}, pipeline="p", schema="")
+    batch = Batch(id=number, ends={}, pipeline="p", schema="", first=0)
 
     with pytest.raises(errors.DeadLetterError, match=said) as failed:
         send(pipeline.spark.range(0), batch, topic)

@@ -12,7 +12,7 @@ import pytest
 
 from orders_pipeline import cli, doctor, sink, table
 from orders_pipeline.checkpoint import Checkpoint
-from orders_pipeline.errors import RefusedError
+from orders_pipeline.errors import RefusedError, SettingsError
 
 from tests.support.pipeline import MakePipeline, Pipeline, event
 from tests.support.topics import delete_topic, wait_until
@@ -167,7 +167,7 @@ def test_backfill_exits_1_and_says_what_to_do_when_spark_fails(
     said = caplog.records[-1].getMessage()
     assert said.startswith(f"The backfill of {pipeline.topic.name} could not be finished: ")
     assert "colour" in said
-    assert "start the stream once first (run)" in said
+    assert "start the stream once first (`run`)" in said
 
 
 def test_doctor_finds_nothing_wrong_and_writes_nothing(
@@ -196,6 +196,8 @@ def test_compact_folds_files_and_keeps_every_row(make: MakePipeline) -> None:
     table.compact(pipeline.spark, pipeline.topic, retention_hours=168)
 
     assert pipeline.rows() == before
+    with pytest.raises(SettingsError, match="1 hours are less than the table"):
+        table.compact(pipeline.spark, pipeline.topic, retention_hours=1)
     detail = table.open_table(pipeline.spark, pipeline.topic).detail().first()
     assert detail is not None
     assert detail.numFiles == 1

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from orders_pipeline.bare import refuse_framed
-from orders_pipeline.decode import make_decoder
+from orders_pipeline.decode import Decoded, make_decoder
 
 SCHEMA = pa.schema([pa.field("a", pa.int32())])
 
@@ -17,7 +17,15 @@ def test_framed_value_is_rejected_with_a_reason_of_its_own() -> None:
     assert "wire format" in decoded.messages[1].as_py()
 
 
-def test_no_value_is_looked_at_twice_when_all_are_good() -> None:
+def test_values_are_handed_on_as_they_are_when_none_is_framed() -> None:
     values = pa.array([b'{"a": 1}', b'{"a": 2}'], pa.binary())
-    decoded = refuse_framed(make_decoder(SCHEMA, "ignore"))(values)
+    handed: list[pa.BinaryArray] = []
+
+    def decode(given: pa.BinaryArray) -> Decoded:
+        handed.append(given)
+        return make_decoder(SCHEMA, "ignore")(given)
+
+    decoded = refuse_framed(decode)(values)
+    assert handed == [values]
+    assert handed[0] is values
     assert decoded.reasons.null_count == 2

@@ -82,6 +82,7 @@ def test_broker_without_a_host_or_a_port_is_refused(conf: Path, given: str) -> N
         ('[kafka]\nstarting_offsets = \'{"orders": {"0": 12}}\'', "is not offsets"),
         ("[kafka", "cannot be read"),
         ('[topic."other"]\nschema_changes = "add"', "topic.other is not one of topics"),
+        ('[topic."refunds"]\ncolour = "x"', 'wrong. topic."refunds": colour: Extra inputs'),
     ],
 )
 def test_wrong_setting_is_named(conf: Path, text: str, said: str) -> None:

@@ -10,7 +10,7 @@ Offsets = dict[int, int]
 """For each partition, an offset; as an end it is the first one that is *not* included."""
 NO_BATCH = -1
 """The batch number, in the balance and in dead letters, of what a backfill or a replay took."""
-_WRITTEN = TypeAdapter(dict[NonNegativeInt, NonNegativeInt])
+_OFFSETS = TypeAdapter(dict[NonNegativeInt, NonNegativeInt])
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Batch:
     """Identity of the checkpoint that planned it: a new checkpoint is a new pipeline."""
     schema: str
     """Fingerprint of the schema that its records are decoded with."""
+    first: int
+    """The number of the first batch of its pipeline; where that is not known, its own."""
 
     def label(self) -> dict[str, Any]:
         """What identifies the batch, as JSON knows it: for a table's history or a file."""
@@ -50,7 +52,7 @@ def read_offsets(text: str) -> Offsets:
         ValueError: the text is not that; the message says how to write it.
     """
     try:
-        return _WRITTEN.validate_json(text)
+        return _OFFSETS.validate_json(text)
     except ValueError:
         example = '{"0": 120, "1": 98}'
         raise ValueError(f"{text!r} is not offsets. Write them as {example}") from None
@@ -58,7 +60,8 @@ def read_offsets(text: str) -> Offsets:
 
 def command_to_go_on(topic: str, ends: dict[str, int]) -> str:
     """What to type so that a new checkpoint of the topic begins at these offsets."""
-    return f"run --rebind {topic} with PIPELINE_KAFKA__STARTING_OFFSETS='{json.dumps(ends)}'"
+    offsets = f"PIPELINE_KAFKA__STARTING_OFFSETS='{json.dumps(ends)}'"
+    return f"{offsets} python -m {__package__} run --rebind {topic}"
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,6 @@ class Written:
     received: int
     """Rows that came out of ``transform.py``."""
     written: int
-    deleted: int = 0
-    deduplicated: int = 0
-    stale: int = 0
     skipped: int = 0
 
 
@@ -93,7 +93,7 @@ class Balance:
     batch: int
     read: int
     written: int
-    """Rows added to the table or put in place of an older one."""
+    """Rows added to the table."""
     dead_lettered: int
     filtered: int
     """Accepted, then dropped by ``transform.py``."""
@@ -101,11 +101,6 @@ class Balance:
     """Read, and rightly left alone: the batch was written before, or a null value means nothing."""
     logged: int = 0
     """Rejected, and only in the log: the dead-letter topic took none and the settings go on."""
-    deleted: int = 0
-    deduplicated: int = 0
-    """A newer record of the same key is in the same batch."""
-    stale: int = 0
-    """The table holds a newer record of the same key, or no row for a delete to remove."""
 
     @classmethod
     def of(
@@ -125,9 +120,6 @@ class Balance:
             logged=letters.logged,
             filtered=found["accepted"] - done.received,
             skipped=found["skipped"] + done.skipped,
-            deleted=done.deleted,
-            deduplicated=done.deduplicated,
-            stale=done.stale,
         )
 
     @property

@@ -7,13 +7,13 @@ are not, or the reverse. ``binding.json`` in the checkpoint's folder remembers b
 
 import json
 import logging
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from . import kafka, losses, table
+from . import kafka_topics, losses, table
 from .batch import command_to_go_on
 from .checkpoint import Checkpoint
 from .errors import RefusedError
@@ -37,6 +37,8 @@ class Binding:
     """Where the checkpoint begins: fixed when it is bound, since topics share the setting."""
     generation: int = 0
     """Raised by each ``--rebind`` to another state of the table."""
+    first_batch: int | None = None
+    """The first batch of this generation; None in a file from before it was noted."""
 
 
 def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -> Binding:
@@ -49,7 +51,7 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
     """
     checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)
     found = _read(checkpoint)
-    present = look(spark, topic, checkpoint)
+    present = look(spark, topic, checkpoint, found.generation if found else 0)
     problem = _problem(found, topic, present)
     if problem and not rebind:
         raise RefusedError(problem)
@@ -62,19 +64,21 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
         table_settings=_table_settings(topic),
         table_version=present.commits[0].version if present.commits else 0,
         starting_offsets=topic.settings.kafka.starting_offsets,
+        first_batch=present.next_batch,
     )
     if found:
         # A batch that was lost is written again: under another identity, since Delta still counts
         # it as written. Not one that came after a RESTORE under a running job.
         has_lost = (
             present.table_id != found.table_id or _lost(found, topic, present)
-        ) and not losses.has_planned(present, present.pipeline(found.generation))
+        ) and not losses.has_planned(present)
         begins_again = rebind and present.planned is None
         now = replace(
             now,
             generation=found.generation + bool(has_lost),
             table_version=now.table_version if problem else found.table_version,
             starting_offsets=now.starting_offsets if begins_again else found.starting_offsets,
+            first_batch=now.first_batch if has_lost or begins_again else found.first_batch,
         )
     if now != found:
         checkpoint.files.write(FILE, json.dumps(asdict(now), indent=2))
@@ -87,21 +91,37 @@ def check(spark: SparkSession, topic: Topic, bound: Binding) -> None:
     Raises:
         RefusedError: one of them was replaced since; nothing was written.
     """
-    topic_id = kafka.topic_id(topic.settings, topic.name)
+    topic_id = kafka_topics.topic_id(topic.settings, topic.name)
     problem = _replaced(bound, topic, topic_id, table.identity(spark, topic))
     if problem:
         raise RefusedError(problem)
 
 
+def check_bound(spark: SparkSession, topic: Topic) -> None:
+    """The same for what is done beside the query, or without one.
+
+    Raises:
+        RefusedError: as ``check``.
+    """
+    bound = _read(Checkpoint(spark, topic.checkpoint, topic.name))
+    if bound:
+        check(spark, topic, bound)
+
+
 def find_problem(spark: SparkSession, topic: Topic) -> str | None:
     """What no longer belongs together, and what to do; None if all does. Writes nothing."""
     checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)
-    return _problem(_read(checkpoint), topic, look(spark, topic, checkpoint))
+    found = _read(checkpoint)
+    present = look(spark, topic, checkpoint, found.generation if found else 0)
+    return _problem(found, topic, present)
 
 
 def _read(checkpoint: Checkpoint) -> Binding | None:
     text = checkpoint.files.read(FILE)
-    return Binding(**json.loads(text)) if text else None
+    if not text:
+        return None
+    known = {each.name for each in fields(Binding)}  # one written under another guarantee has more
+    return Binding(**{name: value for name, value in json.loads(text).items() if name in known})
 
 
 def _problem(found: Binding | None, topic: Topic, present: Present) -> str | None:
@@ -157,11 +177,11 @@ def _replaced(found: Binding, topic: Topic, topic_id: str, table_id: str | None)
 
 def _lost(found: Binding, topic: Topic, present: Present) -> str | None:
     """Which batches the table or the checkpoint has lost since; None if neither has."""
-    pipeline = present.pipeline(found.generation)
     return (
         losses.of_table(topic, present, found.table_version)
-        or losses.set_back(topic, present, pipeline)
-        or losses.of_checkpoint(topic, present, pipeline)
+        or losses.set_back(topic, present, found.first_batch)
+        or losses.of_checkpoint(topic, present)
+        or losses.of_another(topic, present)
     )
 
 

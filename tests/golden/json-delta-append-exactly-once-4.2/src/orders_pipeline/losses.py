@@ -1,4 +1,4 @@
-"""What a table of rows and a checkpoint have lost of each other's batches, and what to do then."""
+"""Batches that the table or the checkpoint has lost, and what to do then."""
 
 import json
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from . import kafka, table
+from . import kafka_topics, table
 from .batch import command_to_go_on
 from .checkpoint import Checkpoint
 from .settings import Topic
@@ -14,30 +14,42 @@ from .settings import Topic
 
 @dataclass(frozen=True)
 class Present:
-    """The source's topic, the table of rows and the checkpoint, as they are now."""
+    """The topic, the table and the checkpoint, as they are now."""
 
     topic_id: str
     table_id: str | None
     commits: list[table.Commit]
     """The newest changes of the table, the newest first."""
-    checkpoint_id: str | None
+    own: dict[str, Any] | None
+    """Of this checkpoint's newest batch that is there now; None without one."""
+    forgets: bool
+    """The table may have batches of this checkpoint whose labels are gone."""
+    pipeline: str
+    """What the labels of this checkpoint's batches say of whose they are."""
     planned: int | None
     """The newest batch that the checkpoint has planned."""
     committed: int | None
     """The newest batch that the checkpoint counts as done."""
 
-    def pipeline(self, generation: int) -> str:
-        """Who the labels of this checkpoint's batches say that they are of."""
-        return f"{self.checkpoint_id}.{generation}"
+    @property
+    def next_batch(self) -> int:
+        """The batch that comes next: one that was planned and is not committed comes again."""
+        if self.planned is None:
+            return 0
+        return self.planned + (self.planned == self.committed)
 
 
-def look(spark: SparkSession, topic: Topic, checkpoint: Checkpoint) -> Present:
+def look(spark: SparkSession, topic: Topic, checkpoint: Checkpoint, generation: int) -> Present:
     """Asks all three how they are."""
+    pipeline = f"{checkpoint.identity()}.{generation}"
+    commits = table.commits(spark, topic)
     return Present(
-        topic_id=kafka.topic_id(topic.settings, topic.name),
+        topic_id=kafka_topics.topic_id(topic.settings, topic.name),
         table_id=table.identity(spark, topic),
-        commits=table.commits(spark, topic),
-        checkpoint_id=checkpoint.identity(),
+        commits=commits,
+        own=_of(pipeline, [commit.label for commit in _live(commits) if commit.label]),
+        forgets=table.last_transaction(spark, topic, pipeline) is not None,
+        pipeline=pipeline,
         planned=checkpoint.planned(),
         committed=checkpoint.committed(),
     )
@@ -65,23 +77,30 @@ def of_table(topic: Topic, present: Present, accepted: int) -> str | None:
     )
 
 
-def set_back(topic: Topic, present: Present, pipeline: str) -> str | None:
-    """Which batches of *pipeline* the checkpoint counts and the table lacks; None if it has all."""
-    newest = _newest_of(present, pipeline)
-    if newest is None or present.committed is None or newest["batch"] >= present.committed:
+def set_back(topic: Topic, present: Present, first: int | None) -> str | None:
+    """Which batches, of all from ``first`` on, the checkpoint counts and the table lacks.
+
+    None if it lacks none, or may have them without a label, or ``first`` is not known.
+    """
+    own = present.own
+    if present.committed is None or (own is None and (first is None or present.forgets)):
         return None
+    reached = own["batch"] if own else (first or 0) - 1
+    if reached >= present.committed:
+        return None
+    has = f"its newest batch is {own['batch']}" if own else f"it has no batch from {first} on"
+    ends = (own or newest_label(present) or {}).get("ends", {})
     return (
-        f"The table {topic.location} was set back: its newest batch is {newest['batch']}, up "
-        f"to the offsets {newest['ends']}, and {topic.checkpoint} counts batch "
-        f"{present.committed} as written. Nothing was written. Accept it with: run --rebind "
-        f"{topic.name}, then bring the rows back with: backfill {topic.name} --from-offsets "
-        f"'{json.dumps(newest['ends'])}'"
+        f"The table {topic.location} was set back: {has}, up to the offsets {ends}, and "
+        f"{topic.checkpoint} counts batch {present.committed} as written. Nothing was written. "
+        f"Accept it with: run --rebind {topic.name}, then bring the rows back with: backfill "
+        f"{topic.name} --from-offsets '{json.dumps(ends)}'"
     )
 
 
-def of_checkpoint(topic: Topic, present: Present, pipeline: str) -> str | None:
-    """Which batch of *pipeline* the table has and the checkpoint never planned; None if none."""
-    newest = _newest_of(present, pipeline)
+def of_checkpoint(topic: Topic, present: Present) -> str | None:
+    """Which batch of its own the table has and the checkpoint never planned; None if none."""
+    newest = _of(present.pipeline, [commit.label for commit in present.commits if commit.label])
     planned = -1 if present.planned is None else present.planned
     if newest is None or newest["batch"] <= planned:
         return None
@@ -93,17 +112,28 @@ def of_checkpoint(topic: Topic, present: Present, pipeline: str) -> str | None:
     )
 
 
-def _newest_of(present: Present, pipeline: str) -> dict[str, Any] | None:
-    """The label of the newest batch that *pipeline* has brought there."""
-    labels = [commit.label for commit in present.commits if commit.label]
+def of_another(topic: Topic, present: Present) -> str | None:
+    """Up to where another checkpoint has fed the table since this one's newest batch, or None."""
+    newest = newest_label(present)
+    checkpoint_id = present.pipeline.rsplit(".", 1)[0]
+    if not present.own or not newest or newest["pipeline"].rsplit(".", 1)[0] == checkpoint_id:
+        return None
+    return (
+        f"The table {topic.location} was fed by another checkpoint after the newest batch of "
+        f"{topic.checkpoint}, up to the offsets {newest['ends']}: to go on with this one would "
+        "bring those records again. Nothing was written. Use the other one; or remove this folder "
+        f"and go on where the table ends: {command_to_go_on(topic.name, newest['ends'])}"
+    )
+
+
+def has_planned(present: Present) -> bool:
+    """True when the table has, now, the newest batch that the checkpoint has planned."""
+    return present.own is not None and present.own["batch"] == present.planned
+
+
+def _of(pipeline: str, labels: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The first of the labels that is of a pipeline."""
     return next((label for label in labels if label["pipeline"] == pipeline), None)
-
-
-def has_planned(present: Present, pipeline: str) -> bool:
-    """True when the table's present state has the newest batch that the checkpoint has planned."""
-    labels = [commit.label for commit in _live(present.commits) if commit.label]
-    planned = (pipeline, present.planned)
-    return any((label["pipeline"], label["batch"]) == planned for label in labels)
 
 
 def _live(commits: list[table.Commit]) -> list[table.Commit]:

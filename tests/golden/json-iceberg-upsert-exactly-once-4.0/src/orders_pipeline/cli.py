@@ -12,7 +12,7 @@ from datetime import datetime
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from . import backfill, compaction, doctor, kafka, metrics, streams
+from . import backfill, compaction, doctor, kafka_topics, metrics, streams
 from .batch import Offsets, read_offsets
 from .errors import BatchError, PipelineError, SettingsError, first_line
 from .settings import Settings, Topic, load
@@ -21,11 +21,21 @@ from .spark import start_session
 EXIT_CODES = """\
 exit codes:
   0  done, or stopped by SIGTERM between two batches
-  1  a batch or a query failed, or doctor found something wrong
+  1  something could not be reached, or a batch, a query or a command failed; or doctor found
+     something wrong
   2  wrong usage or settings, or transform.py fails
   3  refused: going on would lose or repeat records
   4  the breaker tripped; its batch is complete
 """
+TAKEN = (
+    "Some of its rows may be in the table already; to repeat it is safe. If the table or a column "
+    "is lacking, start the stream once first (`run`), else mend what is wrong; then give the same "
+    "command again."
+)
+ALONE = (
+    'With catalog = "hadoop" on a local disk, stop the stream first: two that write at once may '
+    "lose one another's commits."
+)
 log = logging.getLogger(__name__)
 
 
@@ -63,14 +73,11 @@ def _set_on_signals(stopping: threading.Event) -> None:
 
 def _backfill(settings: Settings, options: argparse.Namespace) -> int:
     topic = settings.topic_settings(options.topic)
-    spark = start_session(settings.name, show_progress=True)
     start = _offsets(topic, options.from_offsets, options.from_time)
     end = _offsets(topic, options.to_offsets, options.to_time)
-    if start is None:
-        raise SettingsError("Say where the range begins: --from-offsets or --from-time.")
-    with _said_if_unfinished("backfill", topic):
-        position = backfill.stream_position(spark, topic)
-        backfill.backfill(spark, topic, start, position if end is None else end)
+    spark = start_session(settings.name, show_progress=True)
+    with _explained("backfill", topic, TAKEN):
+        backfill.backfill(spark, topic, start or {}, end)
     return 0
 
 
@@ -78,21 +85,19 @@ def _replay(settings: Settings, options: argparse.Namespace) -> int:
     topic = settings.topic_settings(options.topic)
     since_ms = _milliseconds(options.since) if options.since else 0
     spark = start_session(settings.name, show_progress=True)
-    with _said_if_unfinished("replay", topic):
+    with _explained("replay", topic, TAKEN):
         backfill.replay(spark, topic, options.reason, since_ms)
     return 0
 
 
 @contextmanager
-def _said_if_unfinished(command: str, topic: Topic) -> Iterator[None]:
+def _explained(command: str, topic: Topic, what_now: str) -> Iterator[None]:
+    """Turns an error of Spark's into a sentence that ends with what was done and what to do."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
         raise BatchError(
-            f"The {command} of {topic.name} could not be finished: {first_line(error)}. Some of "
-            f"its rows may be in {topic.location} already; to repeat it is safe. If the table or a "
-            "column is lacking, start the stream once first (run), else mend what is wrong; then "
-            "run the same command again."
+            f"The {command} of {topic.name} could not be finished: {first_line(error)}. {what_now}"
         ) from error
 
 
@@ -102,22 +107,24 @@ def _doctor(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def _compact(settings: Settings, options: argparse.Namespace) -> int:
+    topics = [settings.topic_settings(name) for name in options.topics or settings.topics]
     spark = start_session(settings.name, show_progress=True)
-    for name in options.topics or settings.topics:
-        topic = settings.topic_settings(name)
+    for topic in topics:
         log.info("compacting %s", topic.location)
-        compaction.compact(spark, topic, options.retention_hours)
+        with _explained("compact", topic, "No row is lost; to repeat it is safe."):
+            compaction.compact(spark, topic, options.retention_hours)
     return 0
 
 
 def _offsets(topic: Topic, offsets: str | None, time: str | None) -> Offsets | None:
-    if offsets:
+    if offsets is not None:
         try:
             return read_offsets(offsets)
         except ValueError as error:
             raise SettingsError(str(error)) from None
-    if time:
-        return kafka.offsets_at(topic.settings, topic.name, kafka.at_time(_milliseconds(time)))
+    if time is not None:
+        moment = kafka_topics.at_time(_milliseconds(time))
+        return kafka_topics.offsets_at(topic.settings, topic.name, moment)
     return None
 
 
@@ -162,12 +169,13 @@ def _parser() -> argparse.ArgumentParser:
         description="Takes a range of a topic into its table, beside the running stream. Of a key "
         "the newest record wins, those after the range among them. Of a partition that "
         "--from-offsets leaves out all is taken from its oldest record on.",
+        epilog=ALONE,
     )
     fill.add_argument("topic")
     for end, where in (("from", "first record"), ("to", "end, not included; else the stream's")):
         offsets = where + ': {"0": 120, ...}'
         time = f"{where}: 2026-01-31T08:00+00:00"
-        either = fill.add_mutually_exclusive_group()
+        either = fill.add_mutually_exclusive_group(required=end == "from")
         either.add_argument(f"--{end}-offsets", metavar="JSON", help=offsets)
         either.add_argument(f"--{end}-time", metavar="TIME", help=time)
     fill.set_defaults(command=_backfill)
@@ -177,6 +185,7 @@ def _parser() -> argparse.ArgumentParser:
         help="take dead letters that decode now into the table",
         description="Takes the dead letters of a topic that can be decoded now into its table, "
         "beside the running stream. The letters stay; replayed twice, they change nothing.",
+        epilog=ALONE,
     )
     again.add_argument("topic")
     again.add_argument("--reason", help="only letters with this reason, for example missing_field")
@@ -197,6 +206,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Folds the small files and the deletes of the tables into large files, beside "
         "the running stream, expires snapshots older than the retention, and removes the files "
         "that no snapshot needs.",
+        epilog=ALONE,
     )
     fold.add_argument("topics", nargs="*", metavar="topic", help="all, when none is named")
     fold.add_argument("--retention-hours", type=int, default=168, help="age of snapshots to keep")

@@ -1,7 +1,7 @@
 """A commit to the Iceberg table: what it carries, and what is done when another comes first.
 
 Iceberg puts the properties that ``CommitMetadata`` is given into the summary of every snapshot that
-the same thread commits meanwhile: of an append, and of a MERGE.
+the same thread commits meanwhile.
 """
 
 import json
@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from . import catalog, table
 from .batch import Batch
 from .catalog import names
+from .errors import RefusedError
 from .publishing import published
 from .settings import Topic
 
@@ -38,6 +39,7 @@ def commit_batch(action: Action, batch: Batch, topic: Topic, spark: SparkSession
 
     Raises:
         BatchError: the table has this batch already; nothing was added.
+        RefusedError: there is no table; nothing was written.
         PySparkException, Py4JJavaError: it failed; the table has nothing of it, unless Iceberg
             does not know that, in which case the next start asks the table again.
     """
@@ -45,7 +47,7 @@ def commit_batch(action: Action, batch: Batch, topic: Topic, spark: SparkSession
     label = json.dumps(batch.label())
     properties = {table.COMMIT: commit_id, table.LABEL: label}
     try:
-        commit(properties, published(action, batch, topic, spark), topic, spark)
+        commit(properties, published(action, batch, commit_id, topic, spark), topic, spark)
     except (PySparkException, Py4JJavaError) as error:
         if not UNKNOWN & names(error):
             raise
@@ -59,6 +61,7 @@ def commit_unlabelled(action: Action, topic: Topic, spark: SparkSession) -> str:
     """Does ``action``, whose one commit is no batch's; returns the commit's id.
 
     Raises:
+        RefusedError: there is no table; nothing was written.
         PySparkException, Py4JJavaError: it failed.
     """
     commit_id = str(uuid.uuid4())
@@ -70,6 +73,7 @@ def commit(properties: dict[str, str], action: Action, topic: Topic, spark: Spar
     """Does ``action``, again when another writer came first; its snapshots carry ``properties``.
 
     Raises:
+        RefusedError: there is no table; nothing was written.
         PySparkException, Py4JJavaError: another came first ``ATTEMPTS`` times, or it failed.
     """
     jvm: Any = spark._jvm
@@ -77,7 +81,13 @@ def commit(properties: dict[str, str], action: Action, topic: Topic, spark: Spar
     failures = jvm.java.lang.Class.forName("java.lang.RuntimeException")
     given = jvm.java.util.HashMap(properties)
     for attempt in range(1, ATTEMPTS + 1):
-        done = _Callable(partial(action, catalog.load(spark, topic)))
+        held = catalog.load(spark, topic)
+        if held is None:
+            raise RefusedError(
+                f"The table {topic.location} is gone, or is not yet there. Nothing was written. "
+                "Start the stream once (`run`): that makes it, or says how to go on."
+            )
+        done = _Callable(partial(action, held))
         jvm.org.apache.iceberg.spark.CommitMetadata.withCommitProperties(given, done, failures)
         if done.error is None:
             return

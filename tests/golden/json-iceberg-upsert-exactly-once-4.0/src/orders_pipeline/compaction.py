@@ -17,7 +17,7 @@ ORPHAN_HOURS = 72
 """A file of no snapshot that is younger than this may be of a write that is under way."""
 FOLD = {
     "min-input-files": "2",
-    # A commit for each group of files: where a MERGE changed one meanwhile, the others are folded.
+    # A commit for each group of files: where another changed one meanwhile, the rest are folded.
     "partial-progress.enabled": "true",
     "remove-dangling-deletes": "true",
 }
@@ -34,7 +34,7 @@ def compact(spark: SparkSession, topic: Topic, retention_hours: int) -> None:
     """
     held = catalog.load(spark, topic)
     if held is None:
-        raise RefusedError(f"There is no table {topic.location} yet. First: run")
+        raise RefusedError(f"There is no table {topic.location} yet. First start the stream.")
 
     def do(procedure: str, arguments: str) -> None:
         row = catalog.call(spark, topic, procedure, arguments).first() or Row()

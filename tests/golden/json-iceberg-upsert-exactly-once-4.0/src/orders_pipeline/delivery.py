@@ -2,7 +2,7 @@
 
 from pyspark.sql import SparkSession
 
-from . import table
+from . import catalog, table
 from .batch import Batch
 from .replays import check_follows, check_same
 from .settings import Topic
@@ -14,14 +14,17 @@ AFTER_A_FAILURE = "start again: the batch is done again"
 def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
     """True when an earlier run wrote this batch and stopped before Spark had committed it.
 
+    Not where the label has expired: what is written again then changes nothing (``sink.py``).
+
     Raises:
         RefusedError: see ``replays``.
     """
-    label = table.newest_label(spark, topic, batch.pipeline)
-    if label is None:
+    held = catalog.load(spark, topic)
+    label = table.label_in(held, batch.pipeline)
+    if label is None and table.may_forget(held, batch.pipeline):
         return False
-    if label["batch"] < batch.id:
-        check_follows(label["batch"], batch, topic)
+    if label is None or label["batch"] < batch.id:
+        check_follows(label["batch"] if label else None, batch, topic)
         return False
     check_same(label, batch, topic)
     return True

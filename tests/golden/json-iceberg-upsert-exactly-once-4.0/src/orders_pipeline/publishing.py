@@ -22,11 +22,12 @@ ALLOWED = "write.wap.enabled"
 
 
 def published(
-    action: Callable[[Any], None], batch: Batch, topic: Topic, spark: SparkSession
+    action: Callable[[Any], None], batch: Batch, commit_id: str, topic: Topic, spark: SparkSession
 ) -> Callable[[Any], None]:
     """``action``, whose one commit is then staged as this batch's and published.
 
-    Both are given the table as it is before it (``catalog.load``).
+    Both are given the table as it is before it (``catalog.load``). Another process may have staged
+    the same batch: published is the commit that has this id.
 
     What is returned raises as ``check_absent`` does. It raises what Iceberg raises where another's
     commit came between: nothing was published, and it can be called again.
@@ -44,7 +45,7 @@ def published(
         held.refresh()
         check_absent(held, batch, topic)
         newest = reversed(held.snapshots())
-        found = (each for each in newest if each.summary().get("wap.id") == name)
+        found = (each for each in newest if each.summary().get(table.COMMIT) == commit_id)
         staged: Any = next(found, None)
         gone = f"batch {batch.id} of {topic.name} was staged, and is gone: another expired it"
         _see(staged is not None, gone, spark)
@@ -61,10 +62,10 @@ def check_absent(held: Any, batch: Batch, topic: Topic) -> None:
         RefusedError: see ``replays.check_follows``.
     """
     label = table.label_in(held, batch.pipeline)
-    if label is None:
+    if label is None and table.may_forget(held, batch.pipeline):
         return
-    check_follows(label["batch"], batch, topic)
-    if label["batch"] >= batch.id:
+    check_follows(label["batch"] if label else None, batch, topic)
+    if label and label["batch"] >= batch.id:
         raise BatchError(
             f"Batch {batch.id} of {topic.name} came into the table {topic.location} while this "
             "process was at it: by another process on this checkpoint, or by an earlier commit "

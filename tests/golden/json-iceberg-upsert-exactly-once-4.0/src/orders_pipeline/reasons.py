@@ -1,4 +1,4 @@
-"""Why a record was rejected: the one list that dead letters, counters and settings share."""
+"""Why a record was rejected: the one list that the decoder and the dead letters share."""
 
 from enum import StrEnum
 
@@ -6,7 +6,8 @@ from enum import StrEnum
 class Reason(StrEnum):
     """One word for each way a record can fail; the message beside it has the details.
 
-    The words are stored in dead letters and named in alerts: add to them, never rename one.
+    The words are stored in dead letters, and a replay selects by them: add to them, never rename
+    one.
     """
 
     UNDECODABLE = "undecodable"

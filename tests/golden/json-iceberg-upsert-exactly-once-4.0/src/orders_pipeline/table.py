@@ -145,7 +145,7 @@ def fitted(rows: DataFrame, topic: Topic, *others: str) -> DataFrame:
     """*rows* with exactly the table's columns, those that they have not null, and ``others``.
 
     Raises:
-        RefusedError: the table lacks a column that it had when the pipeline started.
+        RefusedError: the table lacks a column that they have; none of them was written.
     """
     there = rows.sparkSession.table(catalog.full_name(rows.sparkSession, topic)).schema
     rows = rows.withColumnRenamed("_partition", PARTITION)
@@ -153,9 +153,9 @@ def fitted(rows: DataFrame, topic: Topic, *others: str) -> DataFrame:
     lost = own - {name.lower() for name in [*there.names, *others]}
     if lost:
         raise RefusedError(
-            f"The table {topic.location} has the columns {sorted(lost)} no more, which it had when "
-            "this run began. Nothing of this batch was written. Put them back; or start again, "
-            'which adds them (table.schema_changes = "add").'
+            f"The table {topic.location} lacks the columns {sorted(lost)}: dropped since this run "
+            "began, or not yet added. None of these rows was written. Put them back; or start the "
+            'stream (`run`), which adds them (table.schema_changes = "add").'
         )
     return rows.select(
         *(

@@ -13,11 +13,11 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import functions as F
 
-from orders_pipeline import binding, catalog, commits, compaction, publishing, sink, table
+from orders_pipeline import backfill, binding, catalog, commits, compaction, publishing, sink, table
 from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.errors import BatchError, RefusedError, SettingsError
 
-from tests.support.pipeline import MakePipeline, Pipeline, event
+from tests.support.pipeline import DDL, MakePipeline, Pipeline, event
 from tests.support.tables import data_files, drop_table
 from tests.support.topics import wait_until
 
@@ -140,7 +140,7 @@ def before_it_is_published(patch: pytest.MonkeyPatch, action: Callable[[], Any])
 
     def look_and_act(*given: Any) -> Any:
         looks.append(found := label_in(*given))
-        if len(looks) == 2:  # the first is before the batch
+        if len(looks) == 3:  # the first two are at the start and before the batch
             as_another(action)
         return found
 
@@ -224,7 +224,7 @@ def test_batch_is_not_published_when_another_process_was_quicker(
         looks = before_it_is_published(patch, lambda: write(*written))
         with pytest.raises(BatchError, match="came into the table"):
             pipeline.drain()
-    assert looks[:2] == [None, None]
+    assert looks[:3] == [None, None, None]
     pipeline.drain()
     assert ids(pipeline) == ["a"]
 
@@ -296,6 +296,35 @@ def test_table_that_is_rolled_back_under_the_run_takes_no_further_batch(
         pipeline.drain()
 
 
+def test_batch_publishes_what_it_has_staged_itself(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process on the checkpoint stages the batch too, a moment later, with another row."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a")
+    pipeline.send(event("b", 2))
+    check_absent = publishing.check_absent
+
+    def stage_too(held: Any, *given: Any) -> None:
+        monkeypatch.setattr(publishing, "check_absent", check_absent)
+        staged = next(reversed(held.snapshots())).summary().get("wap.id")
+        pipeline.spark.conf.set("spark.wap.id", staged)
+        try:
+            as_another(lambda: write_as_another(pipeline, "x"))
+        finally:
+            pipeline.spark.conf.unset("spark.wap.id")
+        held.refresh()
+        check_absent(held, *given)
+
+    monkeypatch.setattr(publishing, "check_absent", stage_too)
+
+    pipeline.drain()
+
+    assert ids(pipeline) == ["a", "b"]
+    assert len(operations(pipeline)) == 3  # the other's is there, and no part of the table
+    assert pipeline.balances[-1].holds
+
+
 def test_staged_batch_that_another_expires_is_staged_again(
     make: MakePipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,7 +360,7 @@ def test_commit_without_an_answer_is_looked_for_in_the_table(
     if arrived:
         pipeline.drain()
     else:
-        with pytest.raises(BatchError, match="Lost"):
+        with pytest.raises(BatchError, match="no answer"):
             pipeline.drain()
         assert ids(pipeline) == ["a"]
         pipeline.drain()
@@ -414,6 +443,35 @@ def test_rows_that_say_not_of_which_record_they_are_give_way_to_any_record(
     pipeline.send((b"c", None, [], 0))
     pipeline.drain()
     assert ids(pipeline) == ["b"]
+
+
+def test_key_that_the_table_holds_twice_counts_once(make: MakePipeline) -> None:
+    """Another adds a second row of each key. Sent: a newer record, a delete, an older record.
+
+    Expected: both rows of the key change, both go, neither changes.
+    """
+    pipeline = make()
+    pipeline.send(event("a", 1), event("b", 1), event("c", 1))
+    pipeline.drain()
+    add_as_another(pipeline, "a", "b", "c")
+    older = (*event("c", 9, partition=1), 1_000)
+    pipeline.send(event("a", 2), (b"b", None, [], 0), older)
+
+    pipeline.drain()
+
+    state = sorted((row.id, row.amount) for row in pipeline.rows())
+    assert state == [("a", 2), ("a", 2), ("c", 0), ("c", 1)]
+    balance = pipeline.balances[-1]
+    assert (balance.written, balance.deleted, balance.stale) == (1, 1, 1)
+    assert balance.holds
+
+
+def test_backfill_without_the_table_is_refused(make: MakePipeline) -> None:
+    pipeline = make()
+    ingest_in_batches(pipeline, "a")
+    drop_table(pipeline.spark, pipeline.topic)
+    with pytest.raises(RefusedError, match="is gone since"):
+        backfill.backfill(pipeline.spark, pipeline.topic, {0: 0, 1: 0}, None)
 
 
 def test_table_of_the_first_format_is_refused(make: MakePipeline) -> None:
@@ -508,11 +566,46 @@ def test_table_that_is_dropped_in_a_batch_ends_it(
         pipeline.drain()
 
 
+def test_table_that_is_dropped_before_the_write_of_a_batch_ends_it(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Expected: a refusal by that batch, and by the next start."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a")
+    pipeline.send(event("b", 2))
+    write = sink.write
+
+    def drop_and_write(*given: Any) -> Any:
+        drop_table(pipeline.spark, pipeline.topic)
+        return write(*given)
+
+    monkeypatch.setattr(sink, "write", drop_and_write)
+
+    with pytest.raises(RefusedError, match="is gone, or is not yet there"):
+        pipeline.drain()
+    with pytest.raises(RefusedError, match="is gone since"):
+        pipeline.drain()
+
+
+def test_backfill_before_the_run_that_adds_a_column_names_that_run(make: MakePipeline) -> None:
+    """The schema has a new field. Backfilled: before a start, and after it."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a")
+    pipeline.write_schema(f"{DDL}, more STRING")
+    with pytest.raises(RefusedError, match=r"lacks the columns \['more'\].*not yet added.*`run`"):
+        backfill.backfill(pipeline.spark, pipeline.topic, {0: 0, 1: 0}, None)
+
+    pipeline.drain()
+    backfill.backfill(pipeline.spark, pipeline.topic, {0: 0, 1: 0}, None)
+
+    assert ids(pipeline) == ["a"]
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         ("ADD COLUMNS (another STRING)", None),
-        ("DROP COLUMN note", "has the columns \\['note'\\] no more"),
+        ("DROP COLUMN note", "lacks the columns \\['note'\\]"),
     ],
 )
 def test_schema_that_is_altered_in_a_batch_costs_no_field(

@@ -1,11 +1,11 @@
-"""What a topic of rows and a checkpoint have lost of each other's batches, and what to do then."""
+"""Batches that the output topic or the checkpoint has lost, and what to do then."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from . import kafka, table
+from . import kafka_topics, table
 from .batch import command_to_go_on
 from .checkpoint import Checkpoint
 from .settings import Topic
@@ -13,28 +13,30 @@ from .settings import Topic
 
 @dataclass(frozen=True)
 class Present:
-    """The source's topic, the topic of rows and the checkpoint, as they are now."""
+    """The topic, the output topic and the checkpoint, as they are now."""
 
     topic_id: str
     table_id: str | None
     labels: list[dict[str, Any]]
-    """Of the newest batch of each pipeline in the topic, the newest first."""
-    checkpoint_id: str | None
+    """Of the newest batch of each pipeline in the output topic, the newest first."""
+    own: dict[str, Any] | None
+    """Of this checkpoint's newest batch that is there now; None without one."""
+    pipeline: str
+    """What the labels of this checkpoint's batches say of whose they are."""
     planned: int | None
     """The newest batch that the checkpoint has planned."""
 
-    def pipeline(self, generation: int) -> str:
-        """Who the labels of this checkpoint's batches say that they are of."""
-        return f"{self.checkpoint_id}.{generation}"
 
-
-def look(spark: SparkSession, topic: Topic, checkpoint: Checkpoint) -> Present:
+def look(spark: SparkSession, topic: Topic, checkpoint: Checkpoint, generation: int) -> Present:
     """Asks all three how they are."""
+    pipeline = f"{checkpoint.identity()}.{generation}"
+    labels = table.newest_labels(spark, topic)
     return Present(
-        topic_id=kafka.topic_id(topic.settings, topic.name),
+        topic_id=kafka_topics.topic_id(topic.settings, topic.name),
         table_id=table.identity(spark, topic),
-        labels=table.newest_labels(spark, topic),
-        checkpoint_id=checkpoint.identity(),
+        labels=labels,
+        own=_of(pipeline, labels),
+        pipeline=pipeline,
         planned=checkpoint.planned(),
     )
 
@@ -44,9 +46,9 @@ def newest_label(present: Present) -> dict[str, Any] | None:
     return present.labels[0] if present.labels else None
 
 
-def of_checkpoint(topic: Topic, present: Present, pipeline: str) -> str | None:
-    """Which batch of *pipeline* the topic has and the checkpoint never planned; None if none."""
-    newest = _newest_of(present, pipeline)
+def of_checkpoint(topic: Topic, present: Present) -> str | None:
+    """Which batch of its own the topic has and the checkpoint never planned; None if none."""
+    newest = present.own
     planned = -1 if present.planned is None else present.planned
     if newest is None or newest["batch"] <= planned:
         return None
@@ -58,6 +60,6 @@ def of_checkpoint(topic: Topic, present: Present, pipeline: str) -> str | None:
     )
 
 
-def _newest_of(present: Present, pipeline: str) -> dict[str, Any] | None:
-    """The label of the newest batch that *pipeline* has brought there."""
-    return next((label for label in present.labels if label["pipeline"] == pipeline), None)
+def _of(pipeline: str, labels: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The first of the labels that is of a pipeline."""
+    return next((label for label in labels if label["pipeline"] == pipeline), None)

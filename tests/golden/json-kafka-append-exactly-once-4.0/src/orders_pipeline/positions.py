@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Committed
 
-from . import kafka
+from . import kafka, kafka_topics
 from .batch import Batch, Offsets, offsets_to_json
 from .errors import NoAnswerError
 from .settings import Topic
@@ -72,7 +72,7 @@ def from_committed(committed: Committed) -> Position | None:
 
 def all_held(topic: Topic) -> dict[int, Position]:
     """For each source partition its position, whichever pipeline it is of."""
-    return _positions(topic, range(kafka.partition_count(topic.settings, topic.name)))
+    return _positions(topic, range(kafka_topics.partition_count(topic.settings, topic.name)))
 
 
 def _positions(topic: Topic, partitions: Iterable[int]) -> dict[int, Position]:
@@ -136,10 +136,10 @@ def wait_for_open(topic: Topic, names: Iterable[str]) -> None:
 
     def readable(name: str, partitions: Iterable[int]) -> Offsets:
         committed = IsolationLevel.READ_COMMITTED
-        return kafka.list_offsets(settings, name, partitions, kafka.LATEST, committed)
+        return kafka_topics.list_offsets(settings, name, partitions, kafka_topics.LATEST, committed)
 
     for name in names:
-        ends = kafka.offsets_at(settings, name, kafka.LATEST)
+        ends = kafka_topics.offsets_at(settings, name, kafka_topics.LATEST)
         while any(end < ends[partition] for partition, end in readable(name, ends).items()):
             if time.monotonic() > deadline:
                 raise NoAnswerError(

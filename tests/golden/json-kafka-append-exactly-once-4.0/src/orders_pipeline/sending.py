@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from . import kafka
+from . import kafka, kafka_topics
 from .batch import Refused, Written
 from .counting import every, observe
 from .delivery import AFTER_A_FAILURE
@@ -28,7 +28,7 @@ def send(records: DataFrame, topic: Topic, producer: dict[str, str]) -> Written:
     Raises:
         BatchError: not all could be sent; those that were are there.
     """
-    limit = kafka.max_message_bytes(topic.settings, topic.location)
+    limit = kafka_topics.max_message_bytes(topic.settings, topic.location)
     is_refused = F.col("refused").isNotNull()
     passed_on = F.coalesce(F.from_json("headers", HEADERS), F.array().cast(HEADERS))
     records = records.withColumn("headers", passed_on)

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from . import kafka, positions
+from . import kafka, kafka_topics, positions
 from .errors import RefusedError
 from .settings import Topic
 
@@ -29,28 +29,28 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
             f"The output topic {topic.location} does not exist. Nothing was written. Create it, "
             'or set table.missing = "create".'
         )
-    partitions = kafka.partition_count(topic.settings, topic.name)
+    partitions = kafka_topics.partition_count(topic.settings, topic.name)
     try:
-        kafka.ensure_topic(topic.settings, topic.location, partitions)
+        kafka_topics.ensure_topic(topic.settings, topic.location, partitions)
     except KafkaException as error:
         raise RefusedError(
             f"The output topic {topic.location} could not be made with {partitions} partitions: "
             f"{error.args[0].str()}. Nothing was written. Make it by hand, or allow this client to."
         ) from None
     # Not every broker knows it at once.
-    kafka.max_message_bytes(topic.settings, topic.location)
+    kafka_topics.max_message_bytes(topic.settings, topic.location)
 
 
 def exists(spark: SparkSession, topic: Topic) -> bool:
     """True when there is such a topic."""
-    return kafka.exists(topic.settings, topic.location)
+    return kafka_topics.exists(topic.settings, topic.location)
 
 
 def identity(spark: SparkSession, topic: Topic) -> str | None:
     """The id that the brokers gave it when it was made; None where there is no such topic."""
     if not exists(spark, topic):
         return None
-    return kafka.topic_id(topic.settings, topic.location)
+    return kafka_topics.topic_id(topic.settings, topic.location)
 
 
 def newest_labels(spark: SparkSession, topic: Topic) -> list[dict[str, Any]]:
@@ -74,7 +74,8 @@ def read(spark: SparkSession, topic: Topic, topics: Iterable[str] = ()) -> DataF
     Columns: ``key``, ``value`` STRING; of the source, from the headers, ``_topic`` STRING,
     ``_partition`` INT, ``_offset`` BIGINT and ``_timestamp`` TIMESTAMP, null in records of others.
     """
-    there = [name for name in topics or [topic.location] if kafka.exists(topic.settings, name)]
+    asked = topics or [topic.location]
+    there = [name for name in asked if kafka_topics.exists(topic.settings, name)]
     records = (
         spark.read.format("kafka")
         .options(**kafka.read_options(topic.settings))

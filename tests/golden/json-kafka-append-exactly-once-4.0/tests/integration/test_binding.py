@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orders_pipeline import kafka, streams, table
+from orders_pipeline import backfill, kafka, streams, table
 from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.errors import RefusedError
 
@@ -73,7 +73,7 @@ def test_what_is_replaced_under_a_running_stream_is_refused_in_its_next_batch(
             recreate_topic(pipeline)
 
     monkeypatch.setattr(kafka, "publish_progress", replace)
-    with pytest.raises(RefusedError, match=r"was recreated|is gone since"):
+    with pytest.raises(RefusedError, match=r"was recreated|is gone"):
         pipeline.drain()
 
     assert len(pipeline.balances) == 1
@@ -97,6 +97,19 @@ def test_new_checkpoint_over_a_table_that_was_fed_is_refused(make: MakePipeline)
     pipeline.settings = pipeline.settings.model_copy(update={"kafka": kafka})
     pipeline.drain(rebind=True)
     assert sorted(ids(pipeline)) == ["a", "b", "c"]
+
+
+def test_backfill_from_a_recreated_topic_is_refused(make: MakePipeline) -> None:
+    """Its offsets mean other records than those that the table's rows are known by."""
+    pipeline = make()
+    pipeline.send(*(event(f"old{n}", n) for n in range(5)))
+    pipeline.drain()
+    recreate_topic(pipeline)
+
+    with pytest.raises(RefusedError, match="was recreated"):
+        backfill.backfill(pipeline.spark, pipeline.topic, {0: 0, 1: 0}, None)
+
+    assert len(ids(pipeline)) == 5
 
 
 def test_two_lost_checkpoints_are_bound_one_by_one_as_the_refusals_say(make: MakePipeline) -> None:
@@ -140,7 +153,7 @@ def test_replaced_table_is_refused(make: MakePipeline) -> None:
     drop_table(pipeline.spark, pipeline.topic)
     pipeline.send(event("b", 2))
 
-    with pytest.raises(RefusedError, match="is gone since"):
+    with pytest.raises(RefusedError, match="is gone"):
         pipeline.drain()
 
     pipeline.drain(rebind=True)
@@ -165,7 +178,7 @@ def test_checkpoint_that_was_set_back_is_refused(make: MakePipeline) -> None:
     assert ids(pipeline) == ["a", "b", "c"]
 
 
-def test_checkpoint_of_another_topic_is_refused(make: MakePipeline) -> None:
+def test_checkpoint_without_a_binding_is_refused(make: MakePipeline) -> None:
     """The checkpoint has batches that no pipeline of this kind made."""
     pipeline = make()
     pipeline.send(event("a", 1))
@@ -174,6 +187,10 @@ def test_checkpoint_of_another_topic_is_refused(make: MakePipeline) -> None:
 
     with pytest.raises(RefusedError, match="was not made by this pipeline"):
         pipeline.drain()
+
+    checkpoint = Checkpoint(pipeline.spark, pipeline.topic.checkpoint, "another")
+    with pytest.raises(RefusedError, match=r"of the topic 'another' ends: .* is another topic's"):
+        checkpoint.ends(0)
 
 
 def test_replay_after_a_lost_commit_gets_past_the_batch(make: MakePipeline) -> None:

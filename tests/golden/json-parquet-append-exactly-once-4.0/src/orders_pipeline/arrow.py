@@ -48,23 +48,30 @@ def arrow_schema(fields: StructType) -> pa.Schema:
     Raises:
         SettingsError: a type that no record can hold (an interval, a variant).
     """
-    return pa.schema([pa.field(f.name, _arrow_type(f.dataType), f.nullable) for f in fields])
+    return pa.schema(_arrow_fields(fields, ""))
 
 
-def _arrow_type(kind: DataType) -> pa.DataType:
+def _arrow_fields(fields: StructType, path: str) -> list[pa.Field]:
+    return [
+        pa.field(f.name, _arrow_type(f.dataType, f"{path}{f.name}"), f.nullable) for f in fields
+    ]
+
+
+def _arrow_type(kind: DataType, path: str) -> pa.DataType:
     if isinstance(kind, DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
     if isinstance(kind, StructType):
-        return pa.struct(list(arrow_schema(kind)))
+        return pa.struct(_arrow_fields(kind, f"{path}."))
     if isinstance(kind, ArrayType):
-        element = pa.field("element", _arrow_type(kind.elementType), kind.containsNull)
-        return pa.list_(element)
+        element = _arrow_type(kind.elementType, f"{path}[...]")
+        return pa.list_(pa.field("element", element, kind.containsNull))
     if isinstance(kind, MapType):
-        value = pa.field("value", _arrow_type(kind.valueType), kind.valueContainsNull)
-        return pa.map_(_arrow_type(kind.keyType), value)
+        value = _arrow_type(kind.valueType, f"{path}[...]")
+        key = _arrow_type(kind.keyType, f"{path}, its keys")
+        return pa.map_(key, pa.field("value", value, kind.valueContainsNull))
     if type(kind) in PLAIN:
         return PLAIN[type(kind)]
     raise SettingsError(
-        f"The type {kind.simpleString()} has no counterpart in a record. Use STRING for the field, "
-        "and change it in transform.py."
+        f"{path}: the type {kind.simpleString()} has no counterpart in a record. Use STRING for "
+        "the field, and change it in transform.py."
     )

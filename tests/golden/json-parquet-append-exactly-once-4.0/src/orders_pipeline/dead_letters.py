@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from . import kafka
+from . import kafka, kafka_topics
 from .batch import NO_BATCH, Batch, Letters
 from .delivery import AFTER_A_FAILURE
 from .errors import DeadLetterError, NoAnswerError, RefusedError
@@ -20,13 +20,28 @@ from .shapes import HEADERS
 
 CONNECT = "__connect.errors."
 TRUNCATED = "ingest.truncated.from.bytes"
+OURS = (
+    CONNECT + "topic",
+    CONNECT + "partition",
+    CONNECT + "offset",
+    CONNECT + "exception.class.name",
+    CONNECT + "exception.message",
+    CONNECT + "stage",
+    "ingest.pipeline",
+    "ingest.batch",
+    "ingest.timestamp",
+)
+"""The headers that a letter has beside the record's own: the last ones, if it is whole."""
 FAILURES = (
-    *(DeadLetterError, NoAnswerError, RefusedError, KafkaException, TimeoutError),
-    *(PySparkException, Py4JJavaError),
+    DeadLetterError,
+    NoAnswerError,
+    RefusedError,
+    KafkaException,
+    TimeoutError,
+    PySparkException,
+    Py4JJavaError,
 )
 """All that a broker that refuses, or does not answer, ends in."""
-OURS = 9
-"""Headers of a letter that the record had not: the last ones, if it is whole."""
 HEADROOM_BYTES = 4096
 """Room for our headers and framing beside what the largest record has."""
 log = logging.getLogger(__name__)
@@ -38,9 +53,9 @@ def prepare(topic: Topic) -> None:
     Raises:
         DeadLetterError: it cannot be made or made larger.
     """
-    partitions = kafka.partition_count(topic.settings, topic.name)
+    partitions = kafka_topics.partition_count(topic.settings, topic.name)
     try:
-        kafka.ensure_topic(topic.settings, topic.dead_letters, partitions)
+        kafka_topics.ensure_topic(topic.settings, topic.dead_letters, partitions)
     except KafkaException as error:
         raise DeadLetterError(
             f"The dead-letter topic {topic.dead_letters} could not be made with {partitions} "
@@ -60,7 +75,7 @@ def send(rejected: DataFrame, batch: Batch, topic: Topic) -> Letters:
     letters: DataFrame | None = None
     try:
         prepare(topic)
-        limit = kafka.max_message_bytes(settings, topic.dead_letters)
+        limit = kafka_topics.max_message_bytes(settings, topic.dead_letters)
         # Kept for as long as it takes to count and to send them: Spark's Kafka sink says nothing
         # of how many it stored, and observations never arrive from it.
         letters = rejected.select(*_letter(batch, topic, limit)).persist()
@@ -98,7 +113,7 @@ def original_records(letters: DataFrame) -> DataFrame:
     where = [_header(CONNECT + "partition"), _header(CONNECT + "offset")]
     for row in truncated.select(*where).collect():
         log.warning("left out, since its letter is truncated: partition %s, offset %s", *row)
-    own = F.greatest(F.size("headers") - OURS, F.lit(0))
+    own = F.greatest(F.size("headers") - len(OURS), F.lit(0))
     return whole.select(
         _header(CONNECT + "topic").alias("topic"),
         _header(CONNECT + "partition").cast("int").alias("partition"),
@@ -149,26 +164,28 @@ def _letter(batch: Batch, topic: Topic, limit_bytes: int) -> list[Column]:
     too_large = sizes[0] + sizes[1] + sizes[2] > room
     own = F.coalesce(F.from_json(headers, HEADERS), F.array().cast(HEADERS))
     own = F.when(too_large & (sizes[2] > room // 4), F.array().cast(HEADERS)).otherwise(own)
-    ours = {
-        CONNECT + "topic": F.col("_topic"),
-        CONNECT + "partition": F.col("_partition"),
-        CONNECT + "offset": F.col("_offset"),
-        CONNECT + "exception.class.name": F.col("rejected.reason"),
-        CONNECT + "exception.message": F.col("rejected.message"),
-        CONNECT + "stage": F.lit("VALUE_CONVERTER"),
-        "ingest.pipeline": F.lit(topic.settings.name),
-        "ingest.batch": F.lit(batch.id),
-        "ingest.timestamp": F.unix_millis("_timestamp"),
-    }
+    ours = (
+        F.col("_topic"),
+        F.col("_partition"),
+        F.col("_offset"),
+        F.col("rejected.reason"),
+        F.col("rejected.message"),
+        F.lit("VALUE_CONVERTER"),
+        F.lit(topic.settings.name),
+        F.lit(batch.id),
+        F.unix_millis("_timestamp"),
+    )
     truncated = F.when(too_large, _headers({TRUNCATED: sizes[0]}))
     return [
         F.lit(topic.dead_letters).alias("topic"),
         F.col("_partition").alias("partition"),
         F.when(too_large, F.substring(key, 1, room // 4)).otherwise(key).alias("key"),
         F.when(too_large, F.substring(value, 1, room // 2)).otherwise(value).alias("value"),
-        F.concat(own, _headers(ours), F.coalesce(truncated, F.array().cast(HEADERS))).alias(
-            "headers"
-        ),
+        F.concat(
+            own,
+            _headers(dict(zip(OURS, ours, strict=True))),
+            F.coalesce(truncated, F.array().cast(HEADERS)),
+        ).alias("headers"),
     ]
 
 

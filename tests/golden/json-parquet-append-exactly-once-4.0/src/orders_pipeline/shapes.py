@@ -69,7 +69,7 @@ REJECTED = StructType(
     ]
 )
 RESERVED = {*COORDINATES.fieldNames()}
-"""Columns of the pipeline's own, which no field of a record may be called."""
+"""Columns of the pipeline's own: a field of such a name gets an underscore (``names.py``)."""
 FOLDERS = "ingest_batch"
 """How the folders of batches are called, which readers take for a column."""
 

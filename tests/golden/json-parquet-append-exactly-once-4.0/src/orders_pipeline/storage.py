@@ -68,15 +68,17 @@ class Folder:
         return int(self._files.getContentSummary(self._path(name)).getLength())
 
     def take(self, other: "Folder", theirs: str, ours: str) -> None:
-        """Moves a file of another folder here, at once.
+        """Moves a file of another folder here, at once, in place of one that is here.
 
         Raises:
-            FileNotFoundError: it is not there, or something else of that name is here.
+            FileNotFoundError: it is not there, or could not be moved.
         """
-        target = self._path(ours)
+        source, target = other._path(theirs), self._path(ours)
+        if not self._files.exists(source):
+            raise FileNotFoundError(f"{source} is not there, to be moved to {target}")
         self._files.mkdirs(target.getParent())
-        if not self._files.rename(other._path(theirs), target):
-            raise FileNotFoundError(f"{other.location}/{theirs} could not be moved to {target}")
+        if not self._files.rename(source, target):
+            raise FileNotFoundError(f"{source} could not be moved to {target}")
 
     def names(self, name: str) -> list[str]:
         """What a folder in it holds; nothing where there is no such folder."""

@@ -1,14 +1,18 @@
 """The folders of batches: what readers see that know nothing of Spark, whatever is cut short."""
 
+import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
+from pyspark.sql import DataFrameWriter
 
 from orders_pipeline import backfill, batch_folders, compaction, sink, table
-from orders_pipeline.errors import RefusedError
+from orders_pipeline.errors import BatchError, RefusedError
+from orders_pipeline.storage import Folder
 
 from tests.support.pipeline import MakePipeline, Pipeline, event
 
@@ -35,6 +39,25 @@ class Crash(Exception):
 
 def die(*arguments: Any) -> None:
     raise Crash
+
+
+def lose(pipeline: Pipeline, count: int) -> None:
+    """Removes the folders of the first batches, as if by mistake."""
+    folder = Folder(pipeline.spark, pipeline.topic.location)
+    for name in sorted(table.batch_folders(folder))[:count]:
+        folder.remove(name)
+
+
+def after_draft(patch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """Once the next draft is written, does what another process would do then."""
+    write = DataFrameWriter.parquet
+
+    def write_then_act(writer: DataFrameWriter, path: str) -> None:
+        write(writer, path)
+        patch.undo()
+        act()
+
+    patch.setattr(DataFrameWriter, "parquet", write_then_act)
 
 
 def test_arrow_reads_each_row_once_and_its_folders_as_a_column(make: MakePipeline) -> None:
@@ -91,7 +114,74 @@ def test_fold_that_was_cut_short_is_finished_and_shows_no_row_twice(
 
     assert seen(pipeline) == ["a", "b", "c"]
     assert len(folders(pipeline)) == 2
-    assert not Path(f"{pipeline.topic.location}~folding").exists()
+    assert not table.folds(pipeline.spark, pipeline.topic).names("")
+
+
+@pytest.mark.parametrize("other", ["dies", "ends"])
+def test_fold_is_refused_when_another_begins_meanwhile(make: MakePipeline, other: str) -> None:
+    """The other begins once this one's draft is written; it dies as it reads, or ends.
+
+    Expected: no row lost and none twice; both batches folded by the next fold at the latest.
+    """
+    pipeline = make()
+    ingest_in_batches(pipeline, "a", "b", "c")
+
+    def begin_another() -> None:
+        if other == "ends":
+            compaction.compact(pipeline.spark, pipeline.topic)
+            return
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(table, "read", die)
+            with pytest.raises(Crash):
+                compaction.compact(pipeline.spark, pipeline.topic)
+
+    with pytest.MonkeyPatch.context() as patch:
+        after_draft(patch, begin_another)
+        with pytest.raises(RefusedError, match="Another compact"):
+            compaction.compact(pipeline.spark, pipeline.topic)
+    assert seen(pipeline) == ["a", "b", "c"]
+
+    compaction.compact(pipeline.spark, pipeline.topic)
+
+    assert seen(pipeline) == ["a", "b", "c"]
+    assert len(folders(pipeline)) == 2
+
+
+def test_fold_removes_nothing_when_its_files_are_gone(make: MakePipeline) -> None:
+    """Noted: a fold of two batches that was cut short, and of which somebody removed the draft."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a", "b", "c")
+    folder = Folder(pipeline.spark, pipeline.topic.location)
+    old = sorted(table.batch_folders(folder))[:2]
+    folder.write(table.FOLD, json.dumps({"name": table.dated("folded"), "old": old}))
+
+    with pytest.raises(RefusedError, match="files are gone"):
+        compaction.compact(pipeline.spark, pipeline.topic)
+
+    assert seen(pipeline) == ["a", "b", "c"]
+
+
+def test_fold_leaves_out_a_batch_that_is_labelled_meanwhile(make: MakePipeline) -> None:
+    """A batch is written just after the fold has asked for the newest one; then comes another."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a", "b", "c")
+    newest_labels = table.newest_labels
+
+    with pytest.MonkeyPatch.context() as patch:
+
+        def look_then_ingest(*arguments: Any) -> list[dict[str, Any]]:
+            patch.undo()
+            labels = newest_labels(*arguments)
+            ingest_in_batches(pipeline, "d")
+            return labels
+
+        patch.setattr(table, "newest_labels", look_then_ingest)
+        compaction.compact(pipeline.spark, pipeline.topic)
+    newest = table.newest_labels(pipeline.spark, pipeline.topic)
+    ingest_in_batches(pipeline, "e")
+
+    assert [label["batch"] for label in newest] == [3]
+    assert seen(pipeline) == ["a", "b", "c", "d", "e"]
 
 
 def test_stream_goes_on_after_a_fold(make: MakePipeline) -> None:
@@ -113,8 +203,7 @@ def test_backfill_that_was_cut_short_adds_what_is_missing(
     """A folder is removed by mistake; its backfill dies before it is labelled, then runs again."""
     pipeline = make()
     ingest_in_batches(pipeline, "a", "b")
-    for file in folders(pipeline)[0].iterdir():
-        file.unlink()
+    lose(pipeline, 1)
     start, end = {0: 0}, {0: 2}
     with monkeypatch.context() as patch:
         patch.setattr(batch_folders, "write_label", die)
@@ -143,3 +232,80 @@ def test_backfill_is_refused_while_rows_change_places(
         backfill.backfill(pipeline.spark, pipeline.topic, {0: 0}, {0: 3})
 
     assert seen(pipeline) == ["a", "b", "c"]
+
+
+def test_backfill_is_whole_when_the_stream_starts_meanwhile(make: MakePipeline) -> None:
+    """The stream starts between the backfill's files and their move into the table."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a", "b")
+    lose(pipeline, 1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        after_draft(patch, pipeline.drain)
+        backfill.backfill(pipeline.spark, pipeline.topic, {0: 0}, {0: 2})
+
+    assert seen(pipeline) == ["a", "b"]
+
+
+def test_start_removes_drafts_but_not_those_of_a_running_command(make: MakePipeline) -> None:
+    """Left over: a draft of a batch, and those of two backfills, one from long ago."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a")
+    drafts, running = table.drafts(pipeline.spark, pipeline.topic), table.dated("backfill")
+    for draft in ("pipeline.0.1", "backfill.0-1", running):
+        drafts.write(f"{draft}/rows/part.parquet", "rows")
+
+    pipeline.drain()
+
+    assert drafts.names("") == [running]
+
+
+def test_backfill_fails_when_a_part_of_its_files_was_removed(make: MakePipeline) -> None:
+    """Its draft is removed while Spark writes, which leaves the file of a later task.
+
+    Expected: nothing in the table; all of it once the backfill runs again.
+    """
+    pipeline = make(table={"partition_columns": ["amount"]})
+    ingest_in_batches(pipeline, "a", "b", "c")
+    lose(pipeline, 2)
+    drafts = table.drafts(pipeline.spark, pipeline.topic)
+    aside = Folder(pipeline.spark, f"{pipeline.topic.location}~aside")
+    start, end = {0: 0}, {0: 3}
+
+    def leave_one_file() -> None:
+        first, _ = (name for name in drafts.files("") if name.endswith(".parquet"))
+        aside.take(drafts, first, "kept")
+        drafts.remove("")
+        drafts.take(aside, "kept", first)
+
+    with pytest.MonkeyPatch.context() as patch:
+        after_draft(patch, leave_one_file)
+        with pytest.raises(BatchError, match="Run the same command again"):
+            backfill.backfill(pipeline.spark, pipeline.topic, start, end)
+    assert seen(pipeline) == ["c"]
+
+    backfill.backfill(pipeline.spark, pipeline.topic, start, end)
+
+    assert seen(pipeline) == ["a", "b", "c"]
+
+
+def test_backfill_fails_when_a_file_is_gone_before_its_move(make: MakePipeline) -> None:
+    """Removed: the files, once they are listed. Then the backfill runs again."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a", "b")
+    lose(pipeline, 1)
+    start, end, files = {0: 0}, {0: 2}, Folder.files
+
+    def list_then_remove(folder: Folder, name: str) -> list[str]:
+        found = files(folder, name)
+        folder.remove(name)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Folder, "files", list_then_remove)
+        with pytest.raises(BatchError, match="Run the same command again"):
+            backfill.backfill(pipeline.spark, pipeline.topic, start, end)
+
+    backfill.backfill(pipeline.spark, pipeline.topic, start, end)
+
+    assert seen(pipeline) == ["a", "b"]

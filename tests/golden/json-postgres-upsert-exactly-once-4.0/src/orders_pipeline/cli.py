@@ -12,7 +12,7 @@ from datetime import datetime
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from . import backfill, doctor, kafka, metrics, streams
+from . import backfill, doctor, kafka_topics, metrics, streams
 from .batch import Offsets, read_offsets
 from .errors import BatchError, PipelineError, SettingsError, first_line
 from .settings import Settings, Topic, load
@@ -21,11 +21,17 @@ from .spark import start_session
 EXIT_CODES = """\
 exit codes:
   0  done, or stopped by SIGTERM between two batches
-  1  a batch or a query failed, or doctor found something wrong
+  1  something could not be reached, or a batch, a query or a command failed; or doctor found
+     something wrong
   2  wrong usage or settings, or transform.py fails
   3  refused: going on would lose or repeat records
   4  the breaker tripped; its batch is complete
 """
+TAKEN = (
+    "Some of its rows may be in the table already; to repeat it is safe. If the table or a column "
+    "is lacking, start the stream once first (`run`), else mend what is wrong; then give the same "
+    "command again."
+)
 log = logging.getLogger(__name__)
 
 
@@ -63,14 +69,11 @@ def _set_on_signals(stopping: threading.Event) -> None:
 
 def _backfill(settings: Settings, options: argparse.Namespace) -> int:
     topic = settings.topic_settings(options.topic)
-    spark = start_session(settings.name, show_progress=True)
     start = _offsets(topic, options.from_offsets, options.from_time)
     end = _offsets(topic, options.to_offsets, options.to_time)
-    if start is None:
-        raise SettingsError("Say where the range begins: --from-offsets or --from-time.")
-    with _said_if_unfinished("backfill", topic):
-        position = backfill.stream_position(spark, topic)
-        backfill.backfill(spark, topic, start, position if end is None else end)
+    spark = start_session(settings.name, show_progress=True)
+    with _explained("backfill", topic, TAKEN):
+        backfill.backfill(spark, topic, start or {}, end)
     return 0
 
 
@@ -78,21 +81,19 @@ def _replay(settings: Settings, options: argparse.Namespace) -> int:
     topic = settings.topic_settings(options.topic)
     since_ms = _milliseconds(options.since) if options.since else 0
     spark = start_session(settings.name, show_progress=True)
-    with _said_if_unfinished("replay", topic):
+    with _explained("replay", topic, TAKEN):
         backfill.replay(spark, topic, options.reason, since_ms)
     return 0
 
 
 @contextmanager
-def _said_if_unfinished(command: str, topic: Topic) -> Iterator[None]:
+def _explained(command: str, topic: Topic, what_now: str) -> Iterator[None]:
+    """Turns an error of Spark's into a sentence that ends with what was done and what to do."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
         raise BatchError(
-            f"The {command} of {topic.name} could not be finished: {first_line(error)}. Some of "
-            f"its rows may be in {topic.location} already; to repeat it is safe. If the table or a "
-            "column is lacking, start the stream once first (run), else mend what is wrong; then "
-            "run the same command again."
+            f"The {command} of {topic.name} could not be finished: {first_line(error)}. {what_now}"
         ) from error
 
 
@@ -102,13 +103,14 @@ def _doctor(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def _offsets(topic: Topic, offsets: str | None, time: str | None) -> Offsets | None:
-    if offsets:
+    if offsets is not None:
         try:
             return read_offsets(offsets)
         except ValueError as error:
             raise SettingsError(str(error)) from None
-    if time:
-        return kafka.offsets_at(topic.settings, topic.name, kafka.at_time(_milliseconds(time)))
+    if time is not None:
+        moment = kafka_topics.at_time(_milliseconds(time))
+        return kafka_topics.offsets_at(topic.settings, topic.name, moment)
     return None
 
 
@@ -158,7 +160,7 @@ def _parser() -> argparse.ArgumentParser:
     for end, where in (("from", "first record"), ("to", "end, not included; else the stream's")):
         offsets = where + ': {"0": 120, ...}'
         time = f"{where}: 2026-01-31T08:00+00:00"
-        either = fill.add_mutually_exclusive_group()
+        either = fill.add_mutually_exclusive_group(required=end == "from")
         either.add_argument(f"--{end}-offsets", metavar="JSON", help=offsets)
         either.add_argument(f"--{end}-time", metavar="TIME", help=time)
     fill.set_defaults(command=_backfill)

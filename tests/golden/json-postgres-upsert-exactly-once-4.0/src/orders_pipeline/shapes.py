@@ -70,7 +70,7 @@ REJECTED = StructType(
     ]
 )
 RESERVED = {*COORDINATES.fieldNames(), "_deleted"}
-"""Columns of the pipeline's own, which no field of a record may be called."""
+"""Columns of the pipeline's own: a field of such a name gets an underscore (``names.py``)."""
 
 
 def decoded_shape(columns: StructType) -> StructType:

@@ -44,9 +44,9 @@ def check_tables(tables: dict[str, TableSettings]) -> None:
     Raises:
         ValueError: two have the same, or a name is too long.
     """
-    names = {topic: name_of(topic, table) for topic, table in tables.items()}
-    for topic, name in names.items():
-        if len(name) > LONGEST_NAME or list(names.values()).count(name) > 1:
+    places = {topic: (table.schema_name, name_of(topic, table)) for topic, table in tables.items()}
+    for topic, (schema_name, name) in places.items():
+        if len(name) > LONGEST_NAME or [*places.values()].count((schema_name, name)) > 1:
             raise ValueError(
                 f"the table of {topic} cannot be called {name}: another is, or it is too "
                 f'long. Set topic."{topic}".table_name'

@@ -40,6 +40,11 @@ def test_topic_takes_what_is_said_of_it_and_the_rest_from_table(conf: Path) -> N
     assert settings.topic_settings("refunds").location == "lake.back"
 
 
+def test_two_topics_may_have_tables_of_one_name_in_two_schemas(conf: Path) -> None:
+    conf.write_text('[topic."refunds"]\nschema_name = "back"\ntable_name = "orders"\n')
+    assert load().topic_settings("refunds").location == "back.orders"
+
+
 @pytest.mark.parametrize(
     ("given", "taken"),
     [
@@ -76,6 +81,7 @@ def test_broker_without_a_host_or_a_port_is_refused(conf: Path, given: str) -> N
         ('[kafka]\nstarting_offsets = \'{"orders": {"0": 12}}\'', "is not offsets"),
         ("[kafka", "cannot be read"),
         ('[topic."other"]\nschema_changes = "add"', "topic.other is not one of topics"),
+        ('[topic."refunds"]\ncolour = "x"', 'wrong. topic."refunds": colour: Extra inputs'),
         ('[topic."refunds"]\ntable_name = "orders"', 'Set topic."orders".table_name'),
         ('[database]\npassword = "x"', "database.password: Extra inputs"),
         ('[database]\nssl_mode = "verify-ca"', "say which authority"),

@@ -7,13 +7,13 @@ are not, or the reverse. ``binding.json`` in the checkpoint's folder remembers b
 
 import json
 import logging
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from . import kafka, losses, table
+from . import kafka_topics, losses, table
 from .batch import command_to_go_on
 from .checkpoint import Checkpoint
 from .errors import RefusedError
@@ -35,6 +35,8 @@ class Binding:
     """Where the checkpoint begins: fixed when it is bound, since topics share the setting."""
     generation: int = 0
     """Raised by each ``--rebind`` to another state of the table."""
+    first_batch: int | None = None
+    """The first batch of this generation; None in a file from before it was noted."""
 
 
 def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -> Binding:
@@ -47,7 +49,7 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
     """
     checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)
     found = _read(checkpoint)
-    present = look(spark, topic, checkpoint)
+    present = look(spark, topic, checkpoint, found.generation if found else 0)
     problem = _problem(found, topic, present)
     if problem and not rebind:
         raise RefusedError(problem)
@@ -59,16 +61,20 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
         table_id=str(present.table_id or table.identity(spark, topic)),
         table_settings=_table_settings(topic),
         starting_offsets=topic.settings.kafka.starting_offsets,
+        first_batch=present.next_batch,
     )
     if found:
         # A batch that was lost is written again: under another identity, beside what the table
         # has of it.
-        has_lost = present.table_id != found.table_id or _lost(found, topic, present)
+        has_lost = (
+            present.table_id != found.table_id or _lost(found, topic, present)
+        ) and not losses.has_planned(present)
         begins_again = rebind and present.planned is None
         now = replace(
             now,
             generation=found.generation + bool(has_lost),
             starting_offsets=now.starting_offsets if begins_again else found.starting_offsets,
+            first_batch=now.first_batch if has_lost or begins_again else found.first_batch,
         )
     if now != found:
         checkpoint.files.write(FILE, json.dumps(asdict(now), indent=2))
@@ -81,21 +87,37 @@ def check(spark: SparkSession, topic: Topic, bound: Binding) -> None:
     Raises:
         RefusedError: one of them was replaced since; nothing was written.
     """
-    topic_id = kafka.topic_id(topic.settings, topic.name)
+    topic_id = kafka_topics.topic_id(topic.settings, topic.name)
     problem = _replaced(bound, topic, topic_id, table.identity(spark, topic))
     if problem:
         raise RefusedError(problem)
 
 
+def check_bound(spark: SparkSession, topic: Topic) -> None:
+    """The same for what is done beside the query, or without one.
+
+    Raises:
+        RefusedError: as ``check``.
+    """
+    bound = _read(Checkpoint(spark, topic.checkpoint, topic.name))
+    if bound:
+        check(spark, topic, bound)
+
+
 def find_problem(spark: SparkSession, topic: Topic) -> str | None:
     """What no longer belongs together, and what to do; None if all does. Writes nothing."""
     checkpoint = Checkpoint(spark, topic.checkpoint, topic.name)
-    return _problem(_read(checkpoint), topic, look(spark, topic, checkpoint))
+    found = _read(checkpoint)
+    present = look(spark, topic, checkpoint, found.generation if found else 0)
+    return _problem(found, topic, present)
 
 
 def _read(checkpoint: Checkpoint) -> Binding | None:
     text = checkpoint.files.read(FILE)
-    return Binding(**json.loads(text)) if text else None
+    if not text:
+        return None
+    known = {each.name for each in fields(Binding)}  # one written under another guarantee has more
+    return Binding(**{name: value for name, value in json.loads(text).items() if name in known})
 
 
 def _problem(found: Binding | None, topic: Topic, present: Present) -> str | None:
@@ -139,7 +161,9 @@ def _replaced(found: Binding, topic: Topic, topic_id: str, table_id: str | None)
             "checkpoint's folder, then read the new topic from its start with: run"
         )
     if table_id != found.table_id:
-        state = "is gone" if table_id is None else "was replaced by another"
+        # SQL Server shows a user no table on which it has no right.
+        gone = "is gone, or the database's user may no longer see it,"
+        state = gone if table_id is None else "was replaced by another"
         return (
             f"The table {topic.location} {state} since {topic.checkpoint} was made, so the rows "
             "that the checkpoint counts as written are not in it. Nothing was written. Restore the "
@@ -151,9 +175,10 @@ def _replaced(found: Binding, topic: Topic, topic_id: str, table_id: str | None)
 
 def _lost(found: Binding, topic: Topic, present: Present) -> str | None:
     """Which batches the table or the checkpoint has lost since; None if neither has."""
-    pipeline = present.pipeline(found.generation)
-    return losses.set_back(topic, present, pipeline) or losses.of_checkpoint(
-        topic, present, pipeline
+    return (
+        losses.set_back(topic, present, found.first_batch)
+        or losses.of_checkpoint(topic, present)
+        or losses.of_another(topic, present)
     )
 
 

@@ -21,8 +21,6 @@ from .settings import Settings, Topic
 
 PASSWORD = "PIPELINE_DATABASE_PASSWORD"  # noqa: S105  # the name of it
 ATTEMPTS = 5
-LOCKED = "WITH (HOLDLOCK, UPDLOCK)"
-"""Without it, two that merge one key at once can both find no row and both insert one."""
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
 
@@ -57,10 +55,16 @@ class Connection:
             with self._translated():
                 self._raw.commit() if keep else self._raw.rollback()
         except BaseException:
-            self._quietly(self._raw.rollback)
+            self._undo()
             raise
-        finally:
-            self._quietly(lambda: self._raw.setAutoCommit(True))
+        self._quietly(lambda: self._raw.setAutoCommit(True))
+
+    def is_lost(self) -> bool:
+        """True when the server does not answer on it any more."""
+        try:
+            return bool(self._raw.isClosed()) or not self._raw.isValid(5)
+        except Py4JJavaError:
+            return True
 
     def __enter__(self) -> "Connection":
         return self
@@ -84,7 +88,16 @@ class Connection:
         try:
             yield
         except Py4JJavaError as error:
-            raise _database_error(error, self._raw) from None
+            raise what_was_said(error, self) or error from None
+
+    def _undo(self) -> None:
+        """Rolls back, or else closes: ``setAutoCommit`` would commit what is not rolled back."""
+        try:
+            self._raw.rollback()
+            self._raw.setAutoCommit(True)
+        except Py4JJavaError as error:
+            log.debug("%s", error.java_exception)
+            self._quietly(self._raw.close)
 
     @staticmethod
     def _quietly(action: Callable[[], Any]) -> None:
@@ -142,9 +155,9 @@ def connect(topic: Topic) -> Connection:
     except Py4JJavaError as error:
         raise NoAnswerError(
             f"No connection to the database {database.name} at {database.host}:{database.port} as "
-            f"{database.user}: {_first_line(error)} Nothing was written. Check the section "
-            f"database of the settings, the variable {PASSWORD}, and that the server is up, then "
-            "start again."
+            f"{database.user}: {_first_line(error.java_exception)} Nothing was written. Check the "
+            f"section database of the settings, the variable {PASSWORD}, and that the server is "
+            "up, then start again."
         ) from None
     return Connection(raw)
 
@@ -161,9 +174,24 @@ def try_again(attempt: Callable[[], Result]) -> Result:
         except (DatabaseError, NoAnswerError) as error:
             if isinstance(error, DatabaseError) and not error.passes_by:
                 raise
-            log.warning("attempt %d of %d ended: %s", number, ATTEMPTS, type(error).__name__)
+            why = error.reason if isinstance(error, DatabaseError) else type(error).__name__
+            log.warning("attempt %d of %d ended: %s", number, ATTEMPTS, why)
             time.sleep(min(0.5 * 2**number, 10))
     return attempt()
+
+
+def what_was_said(error: Exception, connection: Connection) -> DatabaseError | None:
+    """What the database said, of an error in Java that it caused; None where it caused none.
+
+    That may have been said to another than ``connection``: to a task of Spark's.
+    """
+    java: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    while java is not None:
+        if is_instance_of(SparkContext._gateway, java, "java.sql.SQLException"):
+            code, state = int(java.getErrorCode()), str(java.getSQLState() or "")
+            return DatabaseError(code, state, _first_line(java), connection.is_lost())
+        java = java.getCause()
+    return None
 
 
 def quoted(name: str) -> str:
@@ -181,18 +209,5 @@ def _in_braces(value: str) -> str:
     return value if re.fullmatch(r"[\w.-]*", value) else "{" + value.replace("}", "}" * 2) + "}"
 
 
-def _database_error(error: Py4JJavaError, raw: Any) -> Exception:
-    found: Any = error.java_exception
-    if not is_instance_of(SparkContext._gateway, found, "java.sql.SQLException"):
-        failed: Exception = error
-        return failed
-    try:
-        lost = bool(raw.isClosed()) or not raw.isValid(5)
-    except Py4JJavaError:
-        lost = True
-    code, state = int(found.getErrorCode()), str(found.getSQLState() or "")
-    return DatabaseError(code, state, _first_line(error), lost)
-
-
-def _first_line(error: Py4JJavaError) -> str:
-    return (str(error.java_exception.getMessage()).splitlines() or ["no more is known"])[0]
+def _first_line(java: Any) -> str:
+    return (str(java.getMessage()).splitlines() or ["no more is known"])[0]

@@ -22,7 +22,7 @@ from .values import value_decoder
 class Decoder:
     """Decodes records of one topic; one for each batch.
 
-    The rejected ones are kept aside as they are met (``rejects.py``), whenever all is done.
+    The rejected ones are collected while the batch is decoded (``rejects.py``).
     """
 
     def __init__(self, spark: SparkSession, topic: Topic, fields: StructType) -> None:

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from . import binding, kafka, table
+from . import binding, kafka_topics, table
 from .backfill import stream_position
 from .checkpoint import Checkpoint
 from .columns import row_columns
-from .errors import PipelineError, RefusedError
+from .errors import PipelineError, RefusedError, first_line
 from .names import table_columns
 from .schema import read_schema
 from .settings import Settings, Topic
@@ -32,8 +32,7 @@ def examine(spark: SparkSession, settings: Settings) -> bool:
                 print(f"  FAIL  {what}: {error if first == what else f'see {first}, above'}")
             except Exception as error:
                 healthy = False
-                said = (str(error).splitlines() or ["no more is known"])[0]
-                print(f"  FAIL  {what}: {type(error).__name__}: {said}")
+                print(f"  FAIL  {what}: {first_line(error)}")
     return healthy
 
 
@@ -50,17 +49,17 @@ def _columns(spark: SparkSession, topic: Topic) -> str:
 
 
 def _topic(spark: SparkSession, topic: Topic) -> str:
-    partitions = kafka.partition_count(topic.settings, topic.name)
-    identity = kafka.topic_id(topic.settings, topic.name)
+    partitions = kafka_topics.partition_count(topic.settings, topic.name)
+    identity = kafka_topics.topic_id(topic.settings, topic.name)
     return f"{partitions} partitions at {topic.settings.kafka.bootstrap_servers}, id {identity}"
 
 
 def _dead_letters(spark: SparkSession, topic: Topic) -> str:
     try:
-        partitions = kafka.partition_count(topic.settings, topic.dead_letters)
+        partitions = kafka_topics.partition_count(topic.settings, topic.dead_letters)
     except RefusedError:
         return f"{topic.dead_letters} does not exist yet; a run makes it"
-    end = kafka.offsets_at(topic.settings, topic.dead_letters, kafka.LATEST)
+    end = kafka_topics.offsets_at(topic.settings, topic.dead_letters, kafka_topics.LATEST)
     return f"{topic.dead_letters}, {partitions} partitions, ends at {end}"
 
 
@@ -76,7 +75,7 @@ def _lag(spark: SparkSession, topic: Topic) -> str:
     if Checkpoint(spark, topic.checkpoint, topic.name).committed() is None:
         return "no batch is committed yet"
     position = stream_position(spark, topic)
-    end = kafka.offsets_at(topic.settings, topic.name, kafka.LATEST)
+    end = kafka_topics.offsets_at(topic.settings, topic.name, kafka_topics.LATEST)
     behind = {p: offset - position.get(p, 0) for p, offset in end.items()}
     return f"{sum(behind.values())} offsets behind, by partition {behind}"
 

@@ -52,8 +52,8 @@ def take_over(connection: Connection, topic: Topic) -> None:
 def lock(connection: Connection, topic: Topic) -> None:
     """Lets one transaction at a time write the table, until it ends.
 
-    The first statement of its transaction: it waits for as long as another holds the lock, as a
-    backfill may, for longer than any lock is waited for elsewhere.
+    It waits for as long as another holds the lock, as a backfill may, for longer than any lock is
+    waited for elsewhere: nothing that others wait for is done before it in its transaction.
     """
     change = f"UPDATE {_ours(topic, WRITERS)} SET writer = writer WHERE table_id = ?"
     number = _number(connection, topic)
@@ -65,8 +65,8 @@ def lock(connection: Connection, topic: Topic) -> None:
             if not error.is_of_a_wait:
                 raise
             log.warning(
-                "waits to write to %s, which another does now, as a backfill may. It goes on, and "
-                "nothing of the batch is in the table before",
+                "waits to write to %s, which another does now, as a backfill may. It goes on by "
+                "itself, and writes nothing before",
                 topic.location,
             )
 

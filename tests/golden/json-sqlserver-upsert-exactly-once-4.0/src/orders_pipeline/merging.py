@@ -20,7 +20,7 @@ from .delivery import AFTER_A_FAILURE
 from .errors import BatchError, NoAnswerError
 from .halving import refused_rows
 from .settings import Topic
-from .staging import Apply, staged, unfit, unfit_rows, without
+from .staging import Apply, is_mark, staged, unfit, unfit_rows, without
 
 MAX_REFUSED = 100
 """With more refused rows in a batch than this, it is the table that is wrong."""
@@ -82,7 +82,7 @@ def _merge_without(
     batch: Batch | None,
 ) -> Written:
     there = try_again(lambda: _columns(topic))
-    lacking = [c for c in rows.columns if c != "_deleted" and c.lower() not in there]
+    lacking = [c for c in rows.columns if not is_mark(c, keys) and c.lower() not in there]
     if lacking:
         raise BatchError(
             f"The table {topic.location} lacks the columns {lacking}, which it had at the start. "

@@ -19,7 +19,7 @@ from pyspark.sql.types import DoubleType, FloatType, StringType, StructType
 from .batch import Refused
 from .catalog import Held, number_of
 from .column_types import from_staged, length_of, staged_type, to_stage
-from .database import Connection, address, credentials, quoted
+from .database import Connection, address, credentials, quoted, what_was_said
 from .database_errors import DatabaseError
 from .errors import BatchError
 from .leftovers import staging_name
@@ -68,7 +68,7 @@ def staged(
     types = ", ".join(f"{columns[f.name]} {_type(f.name, rows, there, keys)}" for f in rows.schema)
     connection.execute(f"CREATE TABLE {name} (_row bigint IDENTITY(1,1), {types})")
     try:
-        _fill(rows, list(columns.values()), topic, name)
+        _fill(rows, list(columns.values()), topic, name, connection)
         [(held,)] = connection.query(f"SELECT count(*) FROM {name}")
         if held != count:
             raise BatchError(
@@ -76,16 +76,20 @@ def staged(
                 "when Spark runs a task twice. Nothing was written. Start again."
             )
         values = {
-            column: from_staged(f"staged.{short}", there[column.lower()].kind)
+            column: f"staged.{short}"
+            if is_mark(column, keys)
+            else from_staged(f"staged.{short}", there[column.lower()].kind)
             for column, short in columns.items()
-            if column != "_deleted"
         }
-        if "_deleted" in columns:
-            values["_deleted"] = f"staged.{columns['_deleted']}"
         yield Staging(name, count, values)
     finally:
         with suppress(DatabaseError):  # the next start removes it, too
             connection.execute(f"DROP TABLE IF EXISTS {name}")
+
+
+def is_mark(column: str, keys: list[str]) -> bool:
+    """True for the column that makes a delete of a row; where there are no keys, none does."""
+    return column == "_deleted" and bool(keys)
 
 
 def unfit(rows: StructType, there: dict[str, Held], keys: list[str]) -> Column:
@@ -132,7 +136,9 @@ def _type(name: str, rows: DataFrame, there: dict[str, Held], keys: list[str]) -
     return f"{held.kind} COLLATE {held.collation}"
 
 
-def _fill(rows: DataFrame, columns: list[str], topic: Topic, name: str) -> None:
+def _fill(
+    rows: DataFrame, columns: list[str], topic: Topic, name: str, connection: Connection
+) -> None:
     database = topic.settings.database
     options = {
         **credentials(topic.settings),
@@ -146,11 +152,17 @@ def _fill(rows: DataFrame, columns: list[str], topic: Topic, name: str) -> None:
     try:
         sent.toDF(*columns).write.format("jdbc").mode("append").options(**options).save()
     except (Py4JJavaError, PySparkException) as error:
-        # Whatever it is, nothing but this table has been written. The rest of what it says may hold
-        # values, and is in Spark's own log.
+        # Whatever it is, nothing but this table has been written. What is not the server's own, or
+        # is of a row, may hold values: that is in Spark's own log.
+        said = what_was_said(error, connection) or DatabaseError(0, "", "")
         names = re.findall(r"\w+(?:Exception|Error)\b", str(error)) or [type(error).__name__]
-        why = f"Spark could not stage the rows: {names[-1]}"
-        raise DatabaseError(0, "", why, lost=True) from None
+        why = str(said) if said.code and not said.refuses else names[-1]
+        raise DatabaseError(
+            said.code,
+            said.state,
+            f"Spark could not stage the rows: {why}",
+            lost=said.lost or not said.code,
+        ) from None
 
 
 def _quoted(name: str) -> str:

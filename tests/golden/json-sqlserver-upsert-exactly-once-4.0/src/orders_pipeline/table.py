@@ -8,15 +8,17 @@ from pyspark.sql.types import StructType
 
 from . import ledger
 from .catalog import Held, columns_of, number_of, unique_keys
-from .column_types import COLLATION, holds, type_for
+from .column_types import holds, type_for
 from .database import Connection, connect, quoted, table_of, try_again
 from .database_errors import DatabaseError
-from .errors import RefusedError
+from .errors import RefusedError, StorageError
 from .leftovers import remove_left
 from .settings import Topic
 
 LONGEST_NAME = 128
 """In UTF-16 units."""
+COLLATION = "Latin1_General_100_BIN2"
+"""For text that is a key: by most others, ``a`` and ``A`` would be one key."""
 log = logging.getLogger(__name__)
 
 
@@ -28,11 +30,17 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
     Raises:
         NoAnswerError: the database does not answer.
         RefusedError: the table cannot take the rows, or lacks a column that may not be added.
+        StorageError: nothing is wrong with the table: what stopped this, time and again, passes by.
     """
     wanted = {column.name: _type(topic, column.name, column.dataType) for column in columns}
     try:
         try_again(lambda: _prepare(topic, wanted))
     except DatabaseError as error:
+        if error.passes_by:
+            raise StorageError(
+                f"The table {topic.location} could not be made ready: {error.reason}. No batch "
+                "was begun. Once that has passed, start again."
+            ) from error
         raise RefusedError(
             f"The table {topic.location} could not be made ready: {error.reason}. Nothing was "
             "written. Mend that, then start again."
@@ -43,6 +51,7 @@ def _prepare(topic: Topic, wanted: dict[str, str]) -> None:
     with connect(topic) as connection:
         with connection.transaction():
             ledger.prepare(connection, topic)
+            ledger.lock(connection, topic)
             present = columns_of(connection, topic)
             if not present:
                 log.info("making the table %s", topic.location)

@@ -44,10 +44,13 @@ def check_tables(tables: dict[str, TableSettings]) -> None:
     Raises:
         ValueError: two have the same, or a name is too long.
     """
-    # Case is nothing in a table's name.
-    names = {topic: name_of(topic, table).lower() for topic, table in tables.items()}
-    for topic, name in names.items():
-        if len(name) > LONGEST_NAME or list(names.values()).count(name) > 1:
+    # Case is nothing in a name.
+    places = {
+        topic: (table.schema_name.lower(), name_of(topic, table).lower())
+        for topic, table in tables.items()
+    }
+    for topic, (schema_name, name) in places.items():
+        if len(name) > LONGEST_NAME or [*places.values()].count((schema_name, name)) > 1:
             raise ValueError(
                 f"the table of {topic} cannot be called {name}: another is, or it is too "
                 f'long. Set topic."{topic}".table_name'

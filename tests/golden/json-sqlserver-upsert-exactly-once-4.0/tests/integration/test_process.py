@@ -166,7 +166,7 @@ def test_backfill_exits_1_and_says_what_to_do_when_spark_fails(
     said = caplog.records[-1].getMessage()
     assert said.startswith(f"The backfill of {pipeline.topic.name} could not be finished: ")
     assert "colour" in said
-    assert "start the stream once first (run)" in said
+    assert "start the stream once first (`run`)" in said
 
 
 def test_doctor_finds_nothing_wrong_and_writes_nothing(

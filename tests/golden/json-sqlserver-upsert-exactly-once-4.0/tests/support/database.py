@@ -111,7 +111,7 @@ def as_h2_reads(statement: str) -> str:
     """A statement without what H2 does not know, once it was read as T-SQL with it."""
     [parsed] = filter(None, sqlglot.parse(statement, read="tsql"))
     assert not isinstance(parsed, exp.Command), f"sqlglot cannot read as T-SQL: {statement}"
-    return re.sub(r" COLLATE \w+", "", statement.replace(f" {jdbc.LOCKED}", ""))
+    return re.sub(r" COLLATE \w+| WITH \(HOLDLOCK, UPDLOCK\)", "", statement)
 
 
 H2_OPTIONS = [

@@ -1,8 +1,6 @@
 """A Kafka broker in a Java virtual machine of its own, for machines without a Docker engine.
 
-The jars come from Maven Central by way of the Ivy inside PySpark, once, into ``~/.cache``. So does
-what other services run on; their processes are started and ended as the broker is.
-``python kafka_jvm.py FOLDER`` copies them to a folder.
+The jars come from Maven Central by way of the Ivy inside PySpark, once, into ``~/.cache``.
 """
 
 import importlib.util
@@ -193,7 +191,3 @@ def _run(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{command[0]} failed: {(done.stdout + done.stderr)[-2000:]}")
-
-
-if __name__ == "__main__":
-    shutil.copytree(kafka_jars(), sys.argv[1])

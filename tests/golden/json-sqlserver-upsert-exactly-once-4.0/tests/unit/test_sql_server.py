@@ -4,6 +4,7 @@ H2, which the integration tests run on, never sees the locking hint and the coll
 """
 
 import re
+import time
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from sqlglot import exp
 from orders_pipeline import sink
 from orders_pipeline.catalog import columns_of
 from orders_pipeline.column_types import holds
-from orders_pipeline.database import Connection, address
+from orders_pipeline.database import Connection, address, try_again
 from orders_pipeline.database_errors import DatabaseError
 from orders_pipeline.settings import Settings, Topic
 from orders_pipeline.staging import Staging
@@ -116,8 +117,10 @@ def test_value_is_wanted_in_no_column_that_sql_server_fills() -> None:
 
 
 def test_two_topics_are_refused_when_their_tables_differ_in_case_only() -> None:
-    table = topic().table
-    tables = {each: table.model_copy(update={"table_name": each}) for each in ("orders", "Orders")}
+    tables = {
+        name: topic().table.model_copy(update={"schema_name": schema_name, "table_name": name})
+        for schema_name, name in (("dbo", "orders"), ("DBO", "Orders"))
+    }
     with pytest.raises(ValueError, match="cannot be called orders: another is"):
         check_tables(tables)
 
@@ -150,6 +153,28 @@ def test_property_cannot_end_where_it_should_not() -> None:
 def test_error_is_known_by_its_number(error: DatabaseError, passes_by: bool, refuses: bool) -> None:
     assert (error.passes_by, error.refuses) == (passes_by, refuses)
     assert not (refuses and re.search("'x'|\\(x\\)", error.reason))
+
+
+def test_log_says_what_ended_an_attempt_and_no_value(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    errors = [
+        DatabaseError(2627, "23000", "Violation of UNIQUE KEY constraint 'k'. (x)", lost=True),
+        DatabaseError(1205, "40001", "was deadlocked"),
+    ]
+
+    def attempt() -> str:
+        if errors:
+            raise errors.pop()
+        return "done"
+
+    assert try_again(attempt) == "done"
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "attempt 1 of 5 ended: was deadlocked (error 1205, SQLSTATE 40001)",
+        "attempt 2 of 5 ended: a unique key (k), error 2627",
+    ]
 
 
 def test_reason_names_the_constraint_and_no_value() -> None:

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from . import dead_letters, kafka, metrics, sink, source
+from . import binding, dead_letters, kafka_topics, metrics, sink, source
 from .batch import NO_BATCH, Balance, Batch, Letters, Offsets
 from .checkpoint import Checkpoint
 from .counting import every, observe, outcomes
@@ -40,25 +40,30 @@ def stream_position(spark: SparkSession, topic: Topic) -> Offsets:
     if ends is None:
         raise RefusedError(
             f"The stream of {topic.name} has not committed a batch yet; what is written now, it "
-            "would write again. Nothing was written. First let it finish a batch: run"
+            "would write again. Nothing was written. First let it finish a batch (`run`)."
         )
     return ends
 
 
-def backfill(spark: SparkSession, topic: Topic, start: Offsets, end: Offsets) -> Balance:
+def backfill(spark: SparkSession, topic: Topic, start: Offsets, end: Offsets | None) -> Balance:
     """Takes the records from ``start`` up to ``end`` (not included) into the topic's table.
 
+    Without an end it takes all up to where the stream stands.
+
     Raises:
-        RefusedError: ``end`` lies beyond the stream's position, or the topic has no such partition.
+        RefusedError: ``end`` lies beyond the stream's position, the topic has no such partition,
+            or see ``binding.check``.
     """
     position = stream_position(spark, topic)
+    binding.check_bound(spark, topic)
+    end = position if end is None else end
     beyond = {p: offset for p, offset in end.items() if offset > position.get(p, 0)}
     if beyond:
         raise RefusedError(
             f"The range ends at {beyond} (partition: offset), beyond the stream, which stands at "
             f"{position} and gets there itself. Nothing was written. End the range there at most."
         )
-    earliest = kafka.offsets_at(topic.settings, topic.name, kafka.EARLIEST)
+    earliest = kafka_topics.offsets_at(topic.settings, topic.name, kafka_topics.EARLIEST)
     unknown = sorted((start.keys() | end.keys()) - earliest.keys())
     if unknown:
         raise RefusedError(
@@ -82,16 +87,18 @@ def replay(spark: SparkSession, topic: Topic, reason: str | None, since_ms: int)
     left to it, with a line in the log.
 
     Raises:
-        RefusedError: the stream has passed no record that has such a letter.
+        RefusedError: the stream has passed no record that has such a letter; or see
+            ``binding.check``.
     """
     settings = topic.settings
     position = stream_position(spark, topic)
-    if not kafka.exists(settings, topic.dead_letters):
+    binding.check_bound(spark, topic)
+    if not kafka_topics.exists(settings, topic.dead_letters):
         raise RefusedError(
             f"{topic.name} has no dead letters: {topic.dead_letters} does not exist."
         )
-    start = kafka.offsets_at(settings, topic.dead_letters, kafka.EARLIEST)
-    end = kafka.offsets_at(settings, topic.dead_letters, kafka.LATEST)
+    start = kafka_topics.offsets_at(settings, topic.dead_letters, kafka_topics.EARLIEST)
+    end = kafka_topics.offsets_at(settings, topic.dead_letters, kafka_topics.LATEST)
     letters = source.read_range(spark, settings, topic.dead_letters, start, end)
     wanted: Column = F.col("timestamp") >= F.timestamp_millis(F.lit(since_ms))
     if reason:
@@ -108,7 +115,7 @@ def replay(spark: SparkSession, topic: Topic, reason: str | None, since_ms: int)
     if oldest is None:
         raise RefusedError(f"{topic.dead_letters} has no such letters. Nothing was written.")
     records = records.where(~is_ahead)
-    since = kafka.offsets_at(settings, topic.name, kafka.at_time(oldest))
+    since = kafka_topics.offsets_at(settings, topic.name, kafka_topics.at_time(oldest))
     since = {p: min(since[p], offset) for p, offset in position.items()}
     later = source.read_range(spark, settings, topic.name, since, position)
     return _take(records, later, topic, position, letters_are_stored=True)

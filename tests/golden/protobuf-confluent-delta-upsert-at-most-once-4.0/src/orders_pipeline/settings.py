@@ -32,11 +32,14 @@ DEFAULTS = Path(__file__).with_name("defaults.toml")
 log = logging.getLogger(__name__)
 PREFIX = "PIPELINE_"
 NO_SETTINGS = {
-    *("PIPELINE_CONF", "PIPELINE_JARS"),
-    *("PIPELINE_REGISTRY_USER", "PIPELINE_REGISTRY_PASSWORD", "PIPELINE_REGISTRY_TOKEN"),
+    "PIPELINE_CONF",
+    "PIPELINE_JARS",
+    "PIPELINE_REGISTRY_USER",
+    "PIPELINE_REGISTRY_PASSWORD",
+    "PIPELINE_REGISTRY_TOKEN",
     "PIPELINE_REGISTRY_KEY_PASSWORD",
 }
-"""Variables of that prefix that other modules read, most of them secrets."""
+"""Variables of that prefix that are no settings: secrets, which other modules read, among them."""
 SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+(%\w+)?\]|[0-9A-Za-z._-]+):(?P<port>[0-9]{1,5})")
 Ratio = Annotated[float, Field(gt=0, le=1)]
 
@@ -163,11 +166,13 @@ class Settings(BaseSettings):
     @cached_property
     def tables(self) -> dict[str, TableSettings]:
         """For each topic, ``table`` with what ``topic`` says of it."""
-        general = self.table.model_dump()
-        return {
-            name: TableSettings.model_validate(general | self.topic.get(name, {}))
-            for name in self.topics
-        }
+        return {name: self._table_of(name) for name in self.topics}
+
+    def _table_of(self, name: str) -> TableSettings:
+        try:
+            return TableSettings.model_validate(self.table.model_dump() | self.topic.get(name, {}))
+        except ValidationError as error:
+            raise ValueError(f'topic."{name}": {_listed(error)}') from None
 
     @model_validator(mode="after")
     def _check_topics(self) -> "Settings":
@@ -229,9 +234,10 @@ def _file() -> Path:
 
 
 def _check_variables() -> None:
-    """Tells of variables of ours that nothing would read: pydantic leaves those out.
+    """Reports variables with our prefix that no setting reads, and that pydantic leaves out.
 
-    Without two underscores they may be a platform's, as of a Service in Kubernetes called so.
+    One without two underscores is only a warning: a Kubernetes Service called ``pipeline`` sets
+    some.
     """
     ours = [name for name in sorted(os.environ) if name.upper().startswith(PREFIX)]
     firsts = {name: name[len(PREFIX) :].lower().split("__")[0] for name in ours}
@@ -250,6 +256,16 @@ def _check_variables() -> None:
         log.warning("the variable %s is not read: %s", name, known)
 
 
+def _listed(error: ValidationError) -> str:
+    """What is wrong, each with the setting's name; nothing of the values."""
+    problems = []
+    for problem in error.errors(include_url=False, include_input=False):
+        where = ".".join(str(part) for part in problem["loc"])
+        said = problem["msg"].removeprefix("Value error, ")
+        problems.append(f"{where}: {said}" if where else said)
+    return "; ".join(problems)
+
+
 def load() -> Settings:
     """Reads and validates the settings.
 
@@ -262,11 +278,7 @@ def load() -> Settings:
     try:
         return Settings()  # type: ignore[call-arg]  # the sources give the required ones
     except ValidationError as error:
-        problems = [
-            f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
-            for problem in error.errors(include_url=False, include_input=False)
-        ]
-        raise SettingsError("The settings are wrong. " + "; ".join(problems)) from None
+        raise SettingsError(f"The settings are wrong. {_listed(error)}") from None
     except ValueError as error:
         raise SettingsError(
             f"The settings cannot be read: {error}. {_file()} is TOML; in the environment a list "

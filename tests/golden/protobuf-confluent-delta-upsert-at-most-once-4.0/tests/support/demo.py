@@ -6,6 +6,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from orders_pipeline import table
 from orders_pipeline.cli import main
 from orders_pipeline.schema import read_schema
@@ -13,6 +15,7 @@ from orders_pipeline.settings import Topic, load
 from orders_pipeline.spark import start_session
 
 from .broker import start_broker
+from .environment import leave_out_settings
 from .events import bad_records, good_records
 from .registry import start_registry
 from .topics import create_topic, produce, read_topic
@@ -22,7 +25,15 @@ GOOD = 1_000
 
 
 def demo() -> int:
-    """Runs the demo in ``data/demo``; returns the exit code of the job."""
+    """Runs the demo in ``data/demo``; returns the exit code of the job.
+
+    The settings are the defaults, and the topics of a broker of its own: nothing of yours is
+    read or written but ``schemas/`` and ``transform.py``.
+    """
+    if ":" in os.environ.get("KAFKA_BROKER", ""):
+        print("The demo fills topics, so it wants a broker of its own: unset KAFKA_BROKER.")
+        return 2
+    leave_out_settings()
     shutil.rmtree(FOLDER, ignore_errors=True)
     with start_broker() as broker, start_registry() as registry:
         os.environ |= {
@@ -41,13 +52,18 @@ def demo() -> int:
             produce(broker.bootstrap_servers, topic.name, good_records(fields, topic, GOOD))
             produce(broker.bootstrap_servers, topic.name, bad_records(fields, topic))
         code = main(["run"])
-        for topic in topics:
-            rows = table.read(spark, topic)
-            print(f"\nThe table {topic.location}: {rows.count()} rows, of which the first are")
-            rows.orderBy("_partition", "_offset").show(5, truncate=24)
-            _show_letters(broker.bootstrap_servers, topic)
+        if code == 0:
+            for topic in topics:
+                _show_table(spark, topic)
+                _show_letters(broker.bootstrap_servers, topic)
         spark.stop()
     return code
+
+
+def _show_table(spark: SparkSession, topic: Topic) -> None:
+    rows = table.read(spark, topic)
+    print(f"\nThe table {topic.location}: {rows.count()} rows, of which the first are")
+    rows.orderBy("_partition", "_offset").show(5, truncate=24)
 
 
 def _show_letters(bootstrap_servers: str, topic: Topic) -> None:
