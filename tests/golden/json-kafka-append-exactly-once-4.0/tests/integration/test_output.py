@@ -81,6 +81,7 @@ def test_headers_are_passed_on_as_they_were_before_ours(make: MakePipeline) -> N
     assert [row._offset for row in pipeline.rows()] == [0, 0]
     drop_table(pipeline.spark, pipeline.topic)
     create_topic(pipeline.bootstrap_servers, pipeline.topic.location, 2)
+    pipeline.drain(rebind=True)
     backfill.backfill(pipeline.spark, pipeline.topic, {}, {0: 1, 1: 1})
     assert [record.all_headers for record in output(pipeline)] == [
         record.all_headers for record in found
@@ -225,6 +226,7 @@ def test_backfill_sends_the_newest_record_of_a_key_last(make: MakePipeline) -> N
     pipeline.drain()
     drop_table(pipeline.spark, pipeline.topic)
     create_topic(pipeline.bootstrap_servers, pipeline.topic.location, 2)
+    pipeline.drain(rebind=True)
     shuffled = "spark.sql.shuffle.partitions"
     before = pipeline.spark.conf.get(shuffled)
     pipeline.spark.conf.set(shuffled, "8")
