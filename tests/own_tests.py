@@ -2,8 +2,8 @@
 
 To start a JVM and to warm it takes longer than the tests of most variants. A schema registry and a
 database are shared too. What all variants have under the same name is put away between two: the
-package, ``tests``, the counters, and the path that Spark's workers import from; and the package's
-clients of brokers, each with threads of its own, which would go on asking for brokers that are gone.
+package, ``tests``, the counters, the path that Spark's workers import from, and the package's
+clients of brokers, whose threads would go on asking for brokers that are gone.
 """
 
 import contextlib

@@ -4,8 +4,9 @@ A variant's own tests (``template/tests``) send good, bad, duplicate, late and n
 in each gap between the effects of a batch, and count what its guarantee says: the crashes run in
 every variant, one after another in a JVM that they share. The rest, of modules that variants have
 in common, run in one of them, those of a format in one of that format, and those of a sink in one
-of that sink, with what depends on how rows are written. A sink that the newest Spark has not is run on the newest that has it, in an environment that its variants
-share. The default variant is run on every other Spark, by ``make test``, as its user does.
+of that sink, with what depends on how rows are written. A sink that the newest Spark has not is
+run on the newest that has it, in an environment that its variants share. The default variant is
+run on every other Spark, by ``make test``, as its user does.
 """
 
 import os
