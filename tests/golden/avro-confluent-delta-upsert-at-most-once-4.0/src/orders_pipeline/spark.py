@@ -79,7 +79,7 @@ OPTIONS = {
     "spark.scheduler.mode": "FAIR",
     # VACUUM starts as many tasks, and the default is 10,000.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
-    # Else newer Deltas take no notice of how long VACUUM is told to keep files for, but for 0 hours.
+    # Without it newer Deltas ignore how long VACUUM is told to keep files for, unless it is 0.
     "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
     # Put before the extraJavaOptions, which so remain for whoever deploys.
     "spark.executor.defaultJavaOptions": " ".join(
