@@ -41,11 +41,13 @@ class Present:
 
 def look(spark: SparkSession, topic: Topic, checkpoint: Checkpoint, generation: int) -> Present:
     """Asks all three how they are."""
+    topic_id = kafka_topics.topic_id(topic.settings, topic.name)
+    table_id = table.identity(spark, topic)
     pipeline = f"{checkpoint.identity()}.{generation}"
     commits = table.commits(spark, topic)
     return Present(
-        topic_id=kafka_topics.topic_id(topic.settings, topic.name),
-        table_id=table.identity(spark, topic),
+        topic_id=topic_id,
+        table_id=table_id,
         commits=commits,
         own=_of(pipeline, [commit.label for commit in _live(commits) if commit.label]),
         forgets=table.last_transaction(spark, topic, pipeline) is not None,

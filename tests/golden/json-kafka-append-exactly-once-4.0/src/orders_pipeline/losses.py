@@ -29,11 +29,13 @@ class Present:
 
 def look(spark: SparkSession, topic: Topic, checkpoint: Checkpoint, generation: int) -> Present:
     """Asks all three how they are."""
+    topic_id = kafka_topics.topic_id(topic.settings, topic.name)
+    table_id = table.identity(spark, topic)
     pipeline = f"{checkpoint.identity()}.{generation}"
     labels = table.newest_labels(spark, topic)
     return Present(
-        topic_id=kafka_topics.topic_id(topic.settings, topic.name),
-        table_id=table.identity(spark, topic),
+        topic_id=topic_id,
+        table_id=table_id,
         labels=labels,
         own=_of(pipeline, labels),
         pipeline=pipeline,
