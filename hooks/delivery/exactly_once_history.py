@@ -33,7 +33,7 @@ def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
         else:
             log.warning("batch %d of %s is in the table, its history is not", batch.id, topic.name)
         return True
-    if last is None or last < batch.id - 1:
+    if last != batch.id - 1 and (last is not None or batch.id != batch.first):
         # Under another guarantee a batch's commit has its label alone.
         last = max((label["batch"] for label in _labels(batch, topic, spark)), default=last)
     check_follows(last, batch, topic)

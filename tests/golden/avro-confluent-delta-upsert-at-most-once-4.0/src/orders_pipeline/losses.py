@@ -34,11 +34,12 @@ def look(spark: SparkSession, topic: Topic, checkpoint: Checkpoint, generation: 
     table_id = table.identity(spark, topic)
     pipeline = f"{checkpoint.identity()}.{generation}"
     commits = table.commits(spark, topic)
+    own = _of(pipeline, [commit.label for commit in _live(commits) if commit.label])
     return Present(
         topic_id=topic_id,
         table_id=table_id,
         commits=commits,
-        own=_of(pipeline, [commit.label for commit in _live(commits) if commit.label]),
+        own=own,
         pipeline=pipeline,
         planned=checkpoint.planned(),
     )

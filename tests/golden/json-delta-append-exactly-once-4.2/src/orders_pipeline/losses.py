@@ -45,12 +45,13 @@ def look(spark: SparkSession, topic: Topic, checkpoint: Checkpoint, generation: 
     table_id = table.identity(spark, topic)
     pipeline = f"{checkpoint.identity()}.{generation}"
     commits = table.commits(spark, topic)
+    own = _of(pipeline, [commit.label for commit in _live(commits) if commit.label])
     return Present(
         topic_id=topic_id,
         table_id=table_id,
         commits=commits,
-        own=_of(pipeline, [commit.label for commit in _live(commits) if commit.label]),
-        forgets=table.last_transaction(spark, topic, pipeline) is not None,
+        own=own,
+        forgets=own is None and table.last_transaction(spark, topic, pipeline) is not None,
         pipeline=pipeline,
         planned=checkpoint.planned(),
         committed=checkpoint.committed(),

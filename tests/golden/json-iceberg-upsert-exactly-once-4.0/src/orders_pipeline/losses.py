@@ -45,12 +45,13 @@ def look(spark: SparkSession, topic: Topic, checkpoint: Checkpoint, generation: 
     table_id = table.identity(spark, topic)
     pipeline = f"{checkpoint.identity()}.{generation}"
     commits = table.commits(spark, topic)
+    own = table.newest_label(spark, topic, pipeline)
     return Present(
         topic_id=topic_id,
         table_id=table_id,
         commits=commits,
-        own=table.newest_label(spark, topic, pipeline),
-        forgets=table.may_forget(catalog.load(spark, topic), pipeline),
+        own=own,
+        forgets=own is None and table.may_forget(catalog.load(spark, topic), pipeline),
         pipeline=pipeline,
         planned=checkpoint.planned(),
         committed=checkpoint.committed(),
