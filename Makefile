@@ -10,8 +10,9 @@ export PATH := $(PATH):$(CURDIR)/.tools/bin
 
 BIN = .venv/bin
 DEMO = .demo/orders-pipeline
-# A file keeps to one process, but for tests that are marked to be spread (tests/conftest.py).
-PYTEST = $(BIN)/python -m pytest -n 2 --dist loadgroup
+# A file keeps to one process, but for tests that are marked to be spread (tests/conftest.py). One process more than
+# two cores: each waits for its broker now and then.
+PYTEST = $(BIN)/python -m pytest -n 3 --dist loadgroup
 # The files that run a product against a broker; they take longest, so they begin. The others need none.
 PRODUCTS = $(shell grep -lE '^(from|import) running' tests/test_*.py)
 QUICK = $(filter-out $(PRODUCTS),$(wildcard tests/test_*.py))
