@@ -29,7 +29,7 @@ def compile_proto(source: Path) -> str | None:
         return f"{source} is missing. Write the topic's messages there, the record's first."
     made, folder = source.with_suffix(".binpb"), source.parent
     # Written aside first: a compilation that fails leaves the last good one.
-    aside = source.with_suffix(".binpb.new")
+    aside = source.with_suffix(".new")
     protoc = [sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={folder}"]
     options = ["--include_imports", f"--descriptor_set_out={aside}", source.name]
     run = subprocess.run([*protoc, *options], capture_output=True, text=True, check=False)  # noqa: S603

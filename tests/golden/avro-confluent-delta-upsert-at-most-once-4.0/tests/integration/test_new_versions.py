@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from prometheus_client import REGISTRY
+from pyspark.sql.types import StructType
 
-from orders_pipeline import binding, compatibility, doctor, new_fields, streams
+from orders_pipeline import binding, compatibility, doctor, new_fields, streams, table
 from orders_pipeline.errors import RefusedError
 from orders_pipeline.pipeline import ingest
 from orders_pipeline.registry_settings import RegistrySettings
@@ -256,7 +257,7 @@ def test_field_whose_column_has_another_type_is_refused_until_it_is_ignored(
     pipeline = make(registry={"new_fields": "add"})
     pipeline.send(event("a", 1))
     pipeline.drain()
-    pipeline.spark.sql(f"ALTER TABLE delta.`{pipeline.topic.location}` ADD COLUMNS (since_2 INT)")
+    table.prepare(pipeline.spark, pipeline.topic, StructType().add("since_2", "int"))
     pipeline.send(second(pipeline, "b", since_2="x"))
     with pytest.raises(RefusedError, match="The column since_2 of the table"):
         pipeline.drain()
