@@ -19,7 +19,7 @@ QUICK = $(filter-out $(PRODUCTS),$(wildcard tests/test_*.py))
 pinned = $(shell sed -n 's/^$(1): "\{0,1\}\([^"]*\)"\{0,1\}$$/\1/p' hooks/matrix.yml)
 
 .DEFAULT_GOAL := help
-.PHONY: help tools setup demo test test-quick lint check bench variants matrix golden lock clean
+.PHONY: help tools setup demo test test-quick lint check bench variants matrix whole golden lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' Makefile
@@ -68,7 +68,10 @@ variants: setup ## the variants: every valid combination of answers
 	@$(BIN)/python tests/rendering.py
 
 matrix: setup ## every variant run against the broker, with its crashes: a table, a line each
-	@$(PYTEST) tests/test_products.py -k "own_tests or guarantee or as_a_user"
+	@$(PYTEST) tests/test_products.py -k "guarantee or as_a_user"
+
+whole: setup ## all that variants test of themselves, for each sink and guarantee; takes hours
+	@$(PYTEST) tests/test_products.py -m whole
 
 golden: setup ## write the golden trees anew; then look at git diff
 	@$(BIN)/python -m pytest tests/test_render.py -k golden --update-golden

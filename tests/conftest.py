@@ -30,6 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declares the markers."""
     config.addinivalue_line("markers", "spread: any process may run it")
     config.addinivalue_line("markers", "long: takes minutes, so it begins early")
+    config.addinivalue_line("markers", "whole: left to `make whole`, since it takes hours")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

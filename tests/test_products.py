@@ -7,7 +7,7 @@ in common, run in one of them, those of a format in one of that format, and thos
 of that sink, with what depends on how rows are written. A sink that the newest Spark has not is
 run on the newest that has it, in an environment that its variants share. The default variant is
 run by ``make test``, as its user does: all of it on the default Spark, and on every other Spark
-what depends on Spark.
+what depends on Spark. ``make whole`` runs all of it for each sink under each guarantee.
 """
 
 import os
@@ -128,14 +128,24 @@ def chosen(answers: dict[str, Any]) -> str:
     return f"{controls} or test_binding or {OF_THE_SINK[answers['sink']]}" if one_mode else controls
 
 
-BY_JARS = sorted(
-    [*RUN_HERE, *WITH_A_SCHEMA],
-    key=lambda answers: (
-        answers["sink"] if answers["sink"] in OWN_JARS else "",
-        "avro" in (answers["value_format"], answers.get("output_format")),
-    ),
-)
-"""Variants with the same jars stand together."""
+def by_jars(chosen_here: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Variants with the same jars stand together."""
+    return sorted(
+        chosen_here,
+        key=lambda answers: (
+            answers["sink"] if answers["sink"] in OWN_JARS else "",
+            "avro" in (answers["value_format"], answers.get("output_format")),
+        ),
+    )
+
+
+def in_turn() -> list[dict[str, Any]]:
+    """One variant for each sink, write mode and guarantee; the decoders take turns."""
+    decoders = list(dict.fromkeys(decoder_and_guarantee(answers)[:2] for answers in RUN_HERE))
+    rest = dict.fromkeys(decoder_and_guarantee(answers)[2:] for answers in RUN_HERE)
+    found = {decoder_and_guarantee(answers): answers for answers in RUN_HERE}
+    turns = ((number + number // len(decoders)) % len(decoders) for number in range(len(rest)))
+    return [found[(*decoders[turn], *each)] for turn, each in zip(turns, rest, strict=True)]
 
 
 def summary(printed: str) -> str:
@@ -193,8 +203,20 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedProcesses
         yield processes
 
 
+@pytest.mark.whole
 @pytest.mark.spread
-@pytest.mark.parametrize("answers", BY_JARS, ids=name_of)
+@pytest.mark.parametrize("answers", by_jars(in_turn()), ids=name_of)
+def test_all_own_tests_pass(
+    answers: dict[str, Any], tmp_path: Path, shared: SharedProcesses, record_property: Record
+) -> None:
+    """Run: every test of the rendered repository. Expected: all pass, none is skipped."""
+    record_property("variant", name_of(answers))
+    repository = render_to_run(tmp_path, "variant", **answers)
+    record_property("ran", summary(shared.of(repository).run(repository.path, "tests")))
+
+
+@pytest.mark.spread
+@pytest.mark.parametrize("answers", by_jars([*RUN_HERE, *WITH_A_SCHEMA]), ids=name_of)
 def test_guarantee_holds(
     answers: dict[str, Any], tmp_path: Path, shared: SharedProcesses, record_property: Record
 ) -> None:
