@@ -257,7 +257,7 @@ def test_field_whose_column_has_another_type_is_refused_until_it_is_ignored(
     pipeline = make(registry={"new_fields": "add"})
     pipeline.send(event("a", 1))
     pipeline.drain()
-    table.prepare(pipeline.spark, pipeline.topic, StructType().add("since_2", "int"))
+    table.prepare(pipeline.spark, pipeline.topic, StructType().add("since_2", "integer"))
     pipeline.send(second(pipeline, "b", since_2="x"))
     with pytest.raises(RefusedError, match="The column since_2 of the table"):
         pipeline.drain()
