@@ -60,13 +60,32 @@ def schema_of(columns: StructType, newest: str | None, name: str) -> str:
     message's, where there is no version yet.
 
     Raises:
-        RefusedError: a column has no form in Protobuf, or another in *newest*.
+        RefusedError: a column has no form in Protobuf, or another in *newest*; or two names are
+            one to Protobuf.
     """
     text = ProtoText(newest if newest else f'syntax = "proto3";\n\nmessage {name} ' + "{\n}\n")
     _extend(text, text.first, wire_row(columns))
     schema = text.edited()
-    message_of(compiled(schema))
+    file = compiled(schema)
+    message_of(file)
+    if file.syntax == "proto3":
+        for message in file.message_type:
+            _refuse_names_alike(message)
     return schema
+
+
+def _refuse_names_alike(message: DescriptorProto) -> None:
+    """Proto3 takes names that differ in case and _ alone for one: ptars panics, protoc does not."""
+    held: dict[str, str] = {}
+    for field in message.field:
+        other = held.setdefault(field.name.replace("_", "").lower(), field.name)
+        if other != field.name:
+            raise RefusedError(
+                f"The columns {other} and {field.name} differ in case and _ alone, which Protobuf "
+                "takes for one name. Nothing was written. Rename one of them in transform.py"
+            )
+    for inner in message.nested_type:
+        _refuse_names_alike(inner)
 
 
 def wire_row(columns: StructType) -> StructType:

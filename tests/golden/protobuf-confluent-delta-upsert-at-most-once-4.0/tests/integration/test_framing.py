@@ -124,6 +124,5 @@ def test_no_record_is_given_up_while_the_registry_does_not_answer(
         gate.statuses = []
         assert pipeline.rows() == []
         pipeline.drain()
-
-    assert [row.id for row in pipeline.rows()] == ["a"]
+        assert [row.id for row in pipeline.rows()] == ["a"]
     assert [letter.key for letter in pipeline.letters()] == [b"b"]

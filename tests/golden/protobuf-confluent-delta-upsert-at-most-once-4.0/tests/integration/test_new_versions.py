@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from prometheus_client import REGISTRY
-from pyspark.sql.types import StructType
 
 from orders_pipeline import binding, compatibility, doctor, new_fields, streams, table
+from orders_pipeline.columns import row_columns
 from orders_pipeline.errors import RefusedError
 from orders_pipeline.pipeline import ingest
 from orders_pipeline.registry_settings import RegistrySettings
@@ -242,7 +242,8 @@ def test_field_whose_column_has_another_type_is_refused_until_it_is_ignored(
     pipeline = make(registry={"new_fields": "add"})
     pipeline.send(event("a", 1))
     pipeline.drain()
-    table.prepare(pipeline.spark, pipeline.topic, StructType().add("since_2", "integer"))
+    columns = row_columns(pipeline.spark, pipeline.topic, new_fields.read_schema(pipeline.topic))
+    table.prepare(pipeline.spark, pipeline.topic, columns.add("since_2", "integer"))
     pipeline.send(second(pipeline, "b", since_2="x"))
     with pytest.raises(RefusedError, match="The column since_2 of the table"):
         pipeline.drain()

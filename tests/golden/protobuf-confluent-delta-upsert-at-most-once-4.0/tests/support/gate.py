@@ -38,6 +38,8 @@ def open_gate(registry_url: str, tls: ssl.SSLContext | None = None) -> Iterator[
             self.end_headers()
             self.wfile.write(body)
 
+        do_POST = do_GET
+
         def _status_and_body(self) -> tuple[int, bytes]:
             if gate.statuses:
                 return gate.statuses.pop(0), b"{}"
@@ -48,7 +50,9 @@ def open_gate(registry_url: str, tls: ssl.SSLContext | None = None) -> Iterator[
             if gate.answer:
                 return 200, gate.answer(self.path)
             connection = HTTPConnection(parts.netloc)
-            connection.request("GET", self.path)
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            headers = {"Content-Type": "application/json"}
+            connection.request(self.command, self.path, body, headers)
             response = connection.getresponse()
             with closing(connection):
                 return response.status, response.read()
