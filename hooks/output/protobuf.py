@@ -81,8 +81,9 @@ def _refuse_names_alike(message: DescriptorProto) -> None:
         other = held.setdefault(field.name.replace("_", "").lower(), field.name)
         if other != field.name:
             raise RefusedError(
-                f"The columns {other} and {field.name} differ in case and _ alone, which Protobuf "
-                "takes for one name. Nothing was written. Rename one of them in transform.py"
+                f"The fields {other} and {field.name} of {message.name} differ in case and _ "
+                "alone, which Protobuf takes for one name. Nothing was written. Rename the column "
+                "in transform.py, or the field in the schema that was registered"
             )
     for inner in message.nested_type:
         _refuse_names_alike(inner)
