@@ -194,9 +194,12 @@ def test_a_variant_is_linted_and_formatted(folder: Path, answers: Answers) -> No
     checked(tree, "ruff", "format", "--no-cache", "--check", ".")
 
 
+@pytest.mark.parametrize("answers", GOLDEN_VARIANTS, ids=name_of)
 @pytest.mark.parametrize("name", ["a", "z" * 40])
-def test_whatever_the_name_the_code_stays_linted_and_formatted(tmp_path: Path, name: str) -> None:
-    render(tmp_path, project_name=name, write_mode="upsert")
+def test_whatever_the_name_the_code_stays_linted_and_formatted(
+    tmp_path: Path, name: str, answers: Answers
+) -> None:
+    render(tmp_path, project_name=name, **answers)
     checked(tmp_path, "ruff", "check", "--no-cache", ".")
     checked(tmp_path, "ruff", "format", "--no-cache", "--check", ".")
 

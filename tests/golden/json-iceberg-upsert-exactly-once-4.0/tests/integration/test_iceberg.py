@@ -13,7 +13,16 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import functions as F
 
-from orders_pipeline import backfill, binding, catalog, commits, compaction, publishing, sink, table
+from orders_pipeline import (
+    backfill,
+    binding,
+    catalog,
+    commits,
+    compaction,
+    publishing,
+    sink,
+    table,
+)
 from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.errors import BatchError, RefusedError, SettingsError
 

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from orders_pipeline import binding, catalog, commits, compaction, doctor, sink, table
+from orders_pipeline import (
+    binding,
+    catalog,
+    commits,
+    compaction,
+    doctor,
+    sink,
+    table,
+)
 from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.errors import BatchError, NoAnswerError, RefusedError
 

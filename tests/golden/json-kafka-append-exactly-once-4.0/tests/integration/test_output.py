@@ -10,7 +10,14 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import functions as F
 
-from orders_pipeline import backfill, columns, kafka, positions, sink, table
+from orders_pipeline import (
+    backfill,
+    columns,
+    kafka,
+    positions,
+    sink,
+    table,
+)
 from orders_pipeline import pipeline as steps
 from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.errors import BatchError, RefusedError

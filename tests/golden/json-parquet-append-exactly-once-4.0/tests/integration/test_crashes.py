@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from orders_pipeline import batch_folders, dead_letters, delivery, kafka, sink
+from orders_pipeline import (
+    batch_folders,
+    dead_letters,
+    delivery,
+    kafka,
+    sink,
+)
 from orders_pipeline.errors import BatchError
 
 from tests.support.pipeline import MakePipeline, Pipeline, bad, encoded, event

@@ -10,7 +10,13 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import DataFrameWriter
 
-from orders_pipeline import backfill, batch_folders, compaction, sink, table
+from orders_pipeline import (
+    backfill,
+    batch_folders,
+    compaction,
+    sink,
+    table,
+)
 from orders_pipeline.errors import BatchError, RefusedError
 from orders_pipeline.storage import Folder
 

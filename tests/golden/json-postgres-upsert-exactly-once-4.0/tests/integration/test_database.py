@@ -14,7 +14,12 @@ from pyspark.sql import Row
 
 from orders_pipeline import backfill, database, ledger, sink, table
 from orders_pipeline.batch import Batch, Refused
-from orders_pipeline.database import PASSWORD, Connection, connect, table_of
+from orders_pipeline.database import (
+    PASSWORD,
+    Connection,
+    connect,
+    table_of,
+)
 from orders_pipeline.errors import BatchError, NoAnswerError, RefusedError
 from orders_pipeline.settings import Topic
 

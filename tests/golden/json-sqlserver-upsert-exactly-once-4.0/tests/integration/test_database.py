@@ -14,12 +14,31 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
-from orders_pipeline import backfill, catalog, database, delivery, ledger, sink, staging, table
+from orders_pipeline import (
+    backfill,
+    catalog,
+    database,
+    delivery,
+    ledger,
+    sink,
+    staging,
+    table,
+)
 from orders_pipeline.batch import Batch, Refused
 from orders_pipeline.catalog import number_of, tables_of
-from orders_pipeline.database import PASSWORD, Connection, connect, table_of
+from orders_pipeline.database import (
+    PASSWORD,
+    Connection,
+    connect,
+    table_of,
+)
 from orders_pipeline.database_errors import DatabaseError
-from orders_pipeline.errors import BatchError, NoAnswerError, RefusedError, StorageError
+from orders_pipeline.errors import (
+    BatchError,
+    NoAnswerError,
+    RefusedError,
+    StorageError,
+)
 from orders_pipeline.leftovers import staging_name
 from orders_pipeline.settings import Topic
 

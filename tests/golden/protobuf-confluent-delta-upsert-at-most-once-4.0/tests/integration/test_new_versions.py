@@ -9,12 +9,14 @@ import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from prometheus_client import REGISTRY
 
-from orders_pipeline import binding, compatibility, doctor, new_fields, streams, table
+from orders_pipeline import binding, compatibility, new_fields, streams
 from orders_pipeline.columns import row_columns
+from orders_pipeline.doctor import examine
 from orders_pipeline.errors import RefusedError
 from orders_pipeline.pipeline import ingest
 from orders_pipeline.registry_settings import RegistrySettings
 from orders_pipeline.settings import KafkaSettings, Topic
+from orders_pipeline.table import prepare
 
 from tests.support.pipeline import DDL, MakePipeline, Pipeline, event
 from tests.support.records import encode, schema_text
@@ -76,7 +78,7 @@ def test_version_that_can_be_read_passes_with_its_word(
     pipeline = make()
     register(pipeline.topic, VERSIONS[word])
     assert compatibility.compare(pipeline.topic).startswith(f"{word} with version 2")
-    assert doctor.examine(pipeline.spark, pipeline.settings)
+    assert examine(pipeline.spark, pipeline.settings)
     said = capsys.readouterr().out
     assert f"ok    compatibility: {word} with version 2" in said
     assert (".proto: more" in said) == (word == "BACKWARD")
@@ -93,7 +95,7 @@ def test_version_that_cannot_be_read_fails_with_its_word(
         compatibility.compare(pipeline.topic)
     nobody = {"kafka": KafkaSettings(bootstrap_servers="localhost:1")}
     settings = pipeline.settings.model_copy(update=nobody)
-    assert not doctor.examine(pipeline.spark, settings, schemas_only=True)
+    assert not examine(pipeline.spark, settings, schemas_only=True)
     assert f"FAIL  compatibility: {word}" in capsys.readouterr().out
 
 
@@ -103,7 +105,7 @@ def test_check_of_the_schemas_fails_when_no_registry_answers(
     pipeline = make()
     nobody = {"registry": RegistrySettings(url="http://localhost:1", timeout_s=1)}
     settings = pipeline.settings.model_copy(update=nobody)
-    assert not doctor.examine(pipeline.spark, settings, schemas_only=True)
+    assert not examine(pipeline.spark, settings, schemas_only=True)
     said = capsys.readouterr().out
     assert "FAIL  schema registry: No answer" in said
     assert "FAIL  compatibility: see schema registry, above" in said
@@ -243,7 +245,7 @@ def test_field_whose_column_has_another_type_is_refused_until_it_is_ignored(
     pipeline.send(event("a", 1))
     pipeline.drain()
     columns = row_columns(pipeline.spark, pipeline.topic, new_fields.read_schema(pipeline.topic))
-    table.prepare(pipeline.spark, pipeline.topic, columns.add("since_2", "integer"))
+    prepare(pipeline.spark, pipeline.topic, columns.add("since_2", "integer"))
     pipeline.send(second(pipeline, "b", since_2="x"))
     with pytest.raises(RefusedError, match="The column since_2 of the table"):
         pipeline.drain()

@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 
-from orders_pipeline.differences import cannot_be_read, cannot_read, unread_fields
+from orders_pipeline.differences import (
+    cannot_be_read,
+    cannot_read,
+    unread_fields,
+)
 from orders_pipeline.registry import Registered
 from orders_pipeline.schema import read_schema
 from orders_pipeline.settings import Settings

@@ -8,7 +8,11 @@ import pytest
 from orders_pipeline.arrow import arrow_schema
 from orders_pipeline.errors import SettingsError
 from orders_pipeline.protobuf_types import arrow_fields
-from orders_pipeline.schema import compiled_schema, fingerprint, read_schema
+from orders_pipeline.schema import (
+    compiled_schema,
+    fingerprint,
+    read_schema,
+)
 from orders_pipeline.settings import Settings, Topic
 
 from scripts.compile_protos import compile_proto
