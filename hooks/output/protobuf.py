@@ -69,7 +69,7 @@ def schema_of(columns: StructType, newest: str | None, name: str) -> str:
     file = compiled(schema)
     message_of(file)
     if file.syntax == "proto3":
-        for message in file.message_type:
+        for message in ProtoText(schema).messages.values():
             _refuse_names_alike(message)
     return schema
 
@@ -85,8 +85,6 @@ def _refuse_names_alike(message: DescriptorProto) -> None:
                 "alone, which Protobuf takes for one name. Nothing was written. Rename the column "
                 "in transform.py, or the field in the schema that was registered"
             )
-    for inner in message.nested_type:
-        _refuse_names_alike(inner)
 
 
 def wire_row(columns: StructType) -> StructType:

@@ -41,6 +41,7 @@ def open_gate(registry_url: str, tls: ssl.SSLContext | None = None) -> Iterator[
         do_POST = do_GET
 
         def _status_and_body(self) -> tuple[int, bytes]:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             if gate.statuses:
                 return gate.statuses.pop(0), b"{}"
             told = self.headers["Authorization"]
@@ -50,7 +51,6 @@ def open_gate(registry_url: str, tls: ssl.SSLContext | None = None) -> Iterator[
             if gate.answer:
                 return 200, gate.answer(self.path)
             connection = HTTPConnection(parts.netloc)
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             headers = {"Content-Type": "application/json"}
             connection.request(self.command, self.path, body, headers)
             response = connection.getresponse()
