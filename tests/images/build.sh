@@ -82,42 +82,28 @@ build_azurite() {
     --tag "$azurite" "$context" >/dev/null
 }
 
+# up_to_date IMAGE INPUTS BUILD: has it built where it is not there, or from other inputs.
+up_to_date() {
+  local image=$1 inputs=$2 build=$3
+  if built "$image" "$inputs"; then
+    echo "$image is up to date"
+  else
+    echo "building $image"
+    "$build" "$inputs"
+    echo "built $image"
+  fi
+}
+
 base_inputs=$(inputs_of "$bundle" <(echo "$packages"))
-if built "$base" "$base_inputs"; then
-  echo "$base is up to date"
-else
-  echo "building $base"
-  build_base "$base_inputs"
-fi
+up_to_date "$base" "$base_inputs" build_base
 
-kafka_inputs=$(inputs_of "$here"/kafka/* "$support/kafka_jvm.py" <(echo "$base_inputs"))
-if built "$kafka" "$kafka_inputs"; then
-  echo "$kafka is up to date"
-else
-  echo "building $kafka"
-  build_kafka "$kafka_inputs"
-fi
-
-postgres_inputs=$(inputs_of "$here"/postgres/* <(echo "$base_inputs"))
-if built "$postgres" "$postgres_inputs"; then
-  echo "$postgres is up to date"
-else
-  echo "building $postgres"
-  build_postgres "$postgres_inputs"
-fi
-
-fake_gcs_inputs=$(inputs_of "$here"/fake-gcs/* <(echo "$fake_gcs_version $base_inputs"))
-if built "$fake_gcs" "$fake_gcs_inputs"; then
-  echo "$fake_gcs is up to date"
-else
-  echo "building $fake_gcs"
-  build_fake_gcs "$fake_gcs_inputs"
-fi
-
-azurite_inputs=$(inputs_of "$here"/azurite/* <(echo "$azurite_version $base_inputs"))
-if built "$azurite" "$azurite_inputs"; then
-  echo "$azurite is up to date"
-else
-  echo "building $azurite"
-  build_azurite "$azurite_inputs"
-fi
+# Each waits for the network more than it works, so they are built beside each other.
+up_to_date "$kafka" "$(inputs_of "$here"/kafka/* "$support/kafka_jvm.py" <(echo "$base_inputs"))" build_kafka &
+jobs=($!)
+up_to_date "$postgres" "$(inputs_of "$here"/postgres/* <(echo "$base_inputs"))" build_postgres &
+jobs+=($!)
+up_to_date "$fake_gcs" "$(inputs_of "$here"/fake-gcs/* <(echo "$fake_gcs_version $base_inputs"))" build_fake_gcs &
+jobs+=($!)
+up_to_date "$azurite" "$(inputs_of "$here"/azurite/* <(echo "$azurite_version $base_inputs"))" build_azurite &
+jobs+=($!)
+for job in "${jobs[@]}"; do wait "$job"; done
