@@ -17,6 +17,8 @@ PYTEST = $(BIN)/python -m pytest -n 3 --dist loadgroup
 PRODUCTS = $(shell grep -lE '^(from|import) running' tests/test_*.py)
 QUICK = $(filter-out $(PRODUCTS),$(wildcard tests/test_*.py))
 pinned = $(shell sed -n 's/^$(1): "\{0,1\}\([^"]*\)"\{0,1\}$$/\1/p' hooks/matrix.yml)
+# The newest that all Spark lines take, since variants of each run here.
+newest_java = $(shell sed -n 's/^ *newest_java: //p' hooks/matrix.yml | sort -n | head -n 1)
 
 .DEFAULT_GOAL := help
 .PHONY: help tools setup demo test test-quick lint check bench variants matrix whole golden lock clean
@@ -28,7 +30,7 @@ help: ## this list
 .tools/setup.sh: template/scripts/setup.sh.jinja hooks/matrix.yml
 	@mkdir -p .tools
 	@sed -e 's/{{ matrix.uv }}/$(call pinned,uv)/' -e 's/{{ matrix.java }}/$(call pinned,java)/' \
-		-e '/^set_up_packages$$/d' $< > $@
+		-e 's/{{ .*newest_java }}/$(newest_java)/' -e '/^set_up_packages$$/d' $< > $@
 
 tools: .tools/setup.sh
 	@sh .tools/setup.sh

@@ -13,6 +13,7 @@ from typing import Any
 
 import fastavro
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BooleanType, StructField, StructType
 
 from running import Repository, end_session, render_to_run
 
@@ -73,8 +74,14 @@ class Pipeline:
     def decode(self, pairs: list[Pair]) -> list[Any]:
         """What became of each record, as rows of *decoded*; tests what holds for all of them."""
         decoded = self.decoder().decode(self.records(pairs))
-        columns = self.modules.names.table_columns(self.fields())
-        assert decoded.schema == self.modules.shapes.decoded_shape(columns)
+        assert decoded.schema == StructType(
+            [
+                *self.modules.shapes.COORDINATES,
+                StructField("record", self.modules.names.table_columns(self.fields())),
+                StructField("deleted", BooleanType(), nullable=False),
+                StructField("rejected", self.modules.shapes.REJECTED),
+            ]
+        )
         rows = sorted(decoded.collect(), key=lambda row: int(row["_offset"]))
         assert [row["_offset"] for row in rows] == list(range(len(pairs)))
         for row, (key, value) in zip(rows, pairs, strict=True):

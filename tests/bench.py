@@ -116,7 +116,6 @@ class Bench:
     def to_kafka(self, repository: Repository, topic: str, batch: int) -> float:
         """A product over a topic into another, in transactions."""
         spark, folder = self.spark.newSession(), self._new_folder()
-        spark.conf.set("spark.sql.adaptive.enabled", "false")  # as its own session has it
         kafka = {"max_offsets_per_trigger": batch}
         table = {"topic_name": f"{topic}-{folder.name}"}
         settings = repository.settings(folder, self.broker, topic, DDL, kafka=kafka, table=table)

@@ -75,6 +75,7 @@ def against(what: str, records: int, ours: float, theirs: float, name: str, reac
 
 def plain_rows(spark: SparkSession, broker: str, topic: str, batch: int) -> DataFrame:
     """The stream of a topic's rows as people write it, with nothing set."""
+    spark.conf.set("spark.sql.adaptive.enabled", "true")  # Spark's default; a product turns it off
     return (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", broker)

@@ -114,6 +114,7 @@ def damaged(rng: random.Random, value: bytes, other: bytes) -> bytes:
             value + b"\0",
             b"\0\0\0\0\1" + value,
             value + b"\xfa\xff\x03\x03abc",  # an unknown field
+            value + b"\xfb\x7f\x05abcd\xfc\x7f",  # an unknown group, and in it a field 0
             rng.randbytes(rng.randrange(20)),
         ]
     )
@@ -154,8 +155,14 @@ def _wrong_types(record: Any) -> Iterator[str]:
         if unknown.field_number in record.DESCRIPTOR.fields_by_number:
             field = record.DESCRIPTOR.fields_by_number[unknown.field_number]
             yield "closed_enum" if field.type == F.TYPE_ENUM else "wrong_type"
+        if unknown.wire_type == 3 and _has_field_0(unknown.data):
+            yield "undecodable"  # google.protobuf lets it pass, and ptars reads none of it
     for inner in _messages_in(record):
         yield from _wrong_types(inner)
+
+
+def _has_field_0(group: Any) -> bool:
+    return any(f.field_number == 0 or (f.wire_type == 3 and _has_field_0(f.data)) for f in group)
 
 
 def _row(record: Any, reasons: set[str]) -> dict[str, Any]:

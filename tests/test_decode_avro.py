@@ -658,7 +658,7 @@ def test_record_is_decoded_once_in_the_pipelines_plan(make, wire, count):
         rows.where(F.col("id") > 3).select(F.col("id") + 1, "customer"),
         rows.repartition(2).select("id", "items"),
         rows.groupBy("id").agg(F.max("customer")),
-        decoder.rejected(pipeline.records([(b"k", b"v")]), 1),
+        decoder.rejected(pipeline.records([(b"k", b"v")])),
     ):
         plan = frame._jdf.queryExecution().executedPlan().toString()
         assert plan.count("from_avro(") == count
@@ -667,7 +667,7 @@ def test_record_is_decoded_once_in_the_pipelines_plan(make, wire, count):
 def test_rejected_gives_the_rejected_rows(make):
     pipeline = make(TWO_LONGS)
     records = pipeline.records([(b"k", b"\2\2"), (b"k", b"\2"), (None, None), (b"k", None)])
-    rejected = pipeline.decoder().rejected(records, 2).collect()
+    rejected = pipeline.decoder().rejected(records).collect()
     assert Counter(row["rejected"]["reason"] for row in rejected) == {
         "undecodable": 1,
         "null_key": 1,

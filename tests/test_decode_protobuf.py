@@ -1,7 +1,8 @@
 """The Protobuf decoder against google.protobuf, record by record, as it reads the messages itself.
 
 Records are filled at random, many to an extreme, and damaged at random. What must come out is what
-google.protobuf's own classes say of the bytes (``protobuf_records.py``).
+google.protobuf's own classes say of the bytes (``protobuf_records.py``), but for an unknown group
+with a field 0, which ptars refuses.
 """
 
 import importlib

@@ -90,6 +90,9 @@ def test_nothing_in_the_template_needs_trust() -> None:
         ({"project_name": "delta"}, "delta", "delta-pipeline"),
         ({"project_name": "confluent-kafka"}, "confluent_kafka", "confluent-kafka-pipeline"),
         ({"project_name": "tests"}, "tests", "tests-pipeline"),
+        ({"project_name": "test"}, "test", "test-pipeline"),
+        ({"project_name": "conftest"}, "conftest", "conftest-pipeline"),
+        ({"project_name": "test-names"}, "test_names", "test-names-pipeline"),
         ({"package_name": "other"}, "other", "orders_pipeline"),
         ({"topics": "my orders"}, "my orders", "orders.v1"),
         ({"topics": "orders/../x"}, "orders/../x", "orders.v1"),
@@ -112,6 +115,10 @@ def test_nothing_in_the_template_needs_trust() -> None:
         ({"topics": "{orders: 1}"}, "orders", "orders, refunds"),
         ({"topics": 3}, "3", "orders, refunds"),
         ({"topics": [True]}, "true", "in quotes"),
+        ({"topics": "a-b, a_b", "sink": "postgres"}, "a_b", "Leave one out"),
+        ({"topics": "a.b, A-b", "sink": "sqlserver"}, "A-b", "Leave one out"),
+        ({"topics": "a-b, a.b", "sink": "iceberg"}, "a.b", "Leave one out"),
+        ({"topics": "orders.out, orders", "sink": "kafka"}, "orders.out", "Leave it out"),
         ({"value_format": "xml"}, "xml", "avro"),
         ({"schema_registry": "karapace"}, "karapace", "confluent"),
         ({"sink": "hudi"}, "hudi", "iceberg"),
@@ -131,6 +138,7 @@ def test_nothing_in_the_template_needs_trust() -> None:
         ),
         ({**UPSERT, "key_columns": "_offset"}, "_offset", "example id"),
         ({**UPSERT, "key_columns": "_Timestamp"}, "_Timestamp", "example id"),
+        ({**UPSERT, "sink": "iceberg", "key_columns": "_File"}, "_File", "example id"),
         ({**UPSERT, "key_columns": "order id"}, "order id", "order_id"),
         ({**UPSERT, "key_columns": "a`b"}, "a`b", "order_id"),
         ({"key_columns": "id"}, "id", "upsert"),
@@ -175,6 +183,33 @@ def test_topics_are_taken_as_a_list_or_with_commas(
     assert {path.stem for path in (tmp_path / "schemas").iterdir()} == set(topics)
 
 
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"topics": "a-b, a_b"},
+        {"topics": "o" * 245, "sink": "postgres"},
+        {"topics": "orders, refunds.out", "sink": "kafka"},
+    ],
+    ids=repr,
+)
+def test_topics_are_taken_that_another_sink_does_not_take(
+    tmp_path: Path, answers: dict[str, Any]
+) -> None:
+    render(tmp_path, **answers)
+
+
+def test_key_column_is_refused_whatever_iceberg_has_of_its_own(tmp_path: Path) -> None:
+    rendered = render(tmp_path / "iceberg", sink="iceberg")
+    shapes = (rendered / "src/orders_pipeline/shapes.py").read_text()
+    partition, metadata = re.findall(r"^(?:PARTITION|METADATA) = ([^}]*?\n)(?=\S)", shapes, re.M)
+    names = re.findall(r'"(\w+)"', partition + metadata)
+    assert len(names) == 10
+    refused = tmp_path / "refused"
+    refused.mkdir()
+    sentence = refusal(refused, sink="iceberg", key_columns=names, **UPSERT)
+    assert [name for name in names if f"{name} is a column" not in sentence] == []
+
+
 def test_default_spark_is_one_that_the_sink_has(tmp_path: Path) -> None:
     assert answers_of(render(tmp_path, sink="iceberg"))["spark_version"] == "4.0"
 
@@ -207,12 +242,21 @@ def test_the_message_after_a_copy_names_the_first_steps(
         assert step in shown
 
 
+def of_the_tests() -> set[str]:
+    """The modules that pytest imports by their bare names in a generated repository."""
+    tests = ROOT / "template/tests"
+    packages = {path.parent.name for path in tests.glob("*/__init__.py")}
+    files = [*tests.glob("*.py"), *tests.glob("unit/*.py*")]
+    return packages | {found for path in files for found in re.findall(r"\w+(?=[.]py)", path.name)}
+
+
 def test_no_name_of_this_python_or_of_a_package_here_is_free_for_a_package() -> None:
     """A project that is called as a package is cannot have it installed beside itself."""
     reserved = set().union(*json.loads((ROOT / "hooks/reserved_names.json").read_text()).values())
     installed = (each.metadata["Name"] for each in importlib.metadata.distributions())
     packages = {re.sub("[-.]", "_", name.lower()) for name in installed}
     imported = importlib.metadata.packages_distributions()
-    taken = {*keyword.kwlist, *keyword.softkwlist, *sys.stdlib_module_names, *packages, *imported}
+    library = {*sys.stdlib_module_names, "test"}  # which Python does not count among its own
+    taken = {*keyword.kwlist, *keyword.softkwlist, *library, *packages, *imported, *of_the_tests()}
     possible = {name for name in taken if re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name)}
     assert possible <= reserved

@@ -328,6 +328,24 @@ def test_update_equals_fresh_copy_when_an_answer_is_changed(
     assert_like_fresh_copy(product, template, NEXT, tmp_path / "fresh")
 
 
+@pytest.mark.parametrize(
+    ("before", "change"),
+    [
+        ({"sink": "postgres"}, {"topics": "a-b, a_b"}),
+        ({"topics": "a-b, a_b"}, {"sink": "postgres"}),
+    ],
+)
+def test_update_is_refused_when_the_sink_does_not_take_the_topics(
+    template: Path, tmp_path: Path, before: Answers, change: Answers
+) -> None:
+    """Neither answer falls back to its default instead."""
+    product = copy(template, tmp_path / "product", THIS, **before)
+    stood = tree(product)
+    with pytest.raises(ValueError, match="a_b collides with another topic"):
+        update(product, **change)
+    assert tree(product) == stood
+
+
 def test_update_is_refused_when_a_release_asks_for_trust(
     template: Path, product: Path, tmp_path: Path
 ) -> None:

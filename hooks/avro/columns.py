@@ -42,7 +42,7 @@ def reader_schema(text: str, kind: DataType) -> Any:
 def plain_schema(text: str) -> Any:
     """The Avro schema in *text*, as JSON, with numbers for times in microseconds.
 
-    Spark 4.2 would make TIME of them, which Delta does not take, and 4.0 knows no such type.
+    Spark 4.2 would make TIME of them, which 4.0 does not know and many tables cannot hold.
     """
     return json.loads(text, object_hook=_without_time)
 
@@ -107,7 +107,7 @@ def _new_name(field: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def not_utf8(record: Column, kind: DataType) -> Column:
-    """True where a string in *record* is not UTF-8: Arrow's readers refuse a file that has one."""
+    """True where a string in *record* is not UTF-8, as text has to be for whoever reads it."""
     return _any(
         ~F.is_valid_utf8(F.array_join(text, ",") if many else text)  # no comma is part of another
         for text, _, many in _leaves(record, kind, lambda leaf: isinstance(leaf, StringType))

@@ -7,7 +7,6 @@ Source: Confluent's documentation of Schema Registry, "Wire format". Other regis
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -16,14 +15,14 @@ from pyspark.sql.types import StructType
 from .avro import damage, ended, is_whole, read, reader_with_end, unfit, verdict
 from .avro_resolution import resolve
 from .reasons import Reason
-from .registry import writer_schemas
+from .registry import Part, writer_schemas
 from .settings import Topic
 
 HEADER_BYTES = 5
 
 
 def make_reader(
-    spark: SparkSession, topic: Topic, part: Literal["value", "key"], schema: str, kind: StructType
+    spark: SparkSession, topic: Topic, part: Part, schema: str, kind: StructType
 ) -> Callable[[DataFrame, Column], DataFrame]:
     """What reads a column of framed bytes, as records with the names and types of ``kind``.
 

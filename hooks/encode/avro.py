@@ -9,10 +9,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import to_avro
 from pyspark.sql.types import StructType
 
-from . import output_schema, output_subject
+from . import output_limits, output_schema, output_subject
 from .settings import Topic
-
-NO_NULL = "the schema of the output topic has no null for "
+from .shapes import RESERVED
 
 
 def prepare(topic: Topic, columns: StructType) -> None:
@@ -26,23 +25,29 @@ def prepare(topic: Topic, columns: StructType) -> None:
     _output(topic, columns)
 
 
+def foresee(topic: Topic, columns: StructType) -> str:
+    """What ``prepare`` would find or register, in a sentence; registers nothing.
+
+    Raises:
+        see ``prepare``.
+    """
+    own = StructType([column for column in columns if column.name not in RESERVED])
+    return output_subject.foresee(topic, own, "AVRO", output_schema.schema_of)
+
+
 def encode(rows: DataFrame, topic: Topic) -> DataFrame:
     """The column ``row`` STRUCT becomes ``value`` BINARY and ``refused`` STRING, one of them null.
 
-    Refused is a row with a null where the schema, which somebody else registered, has none.
+    Refused is a row with what the schema, which somebody else registered, does not take.
 
     Raises:
         see ``prepare``.
     """
     columns = rows.select("row.*").schema
     output = _output(topic, columns)
-    refused = F.coalesce(
-        F.lit(None).cast("string"),
-        *(
-            F.when(F.col("row")[name].isNull(), F.lit(f"{NO_NULL}{name}"))
-            for name in output_schema.required(output.schema)
-        ),
-    )
+    unfit = output_limits.unfit(F.col("row"), columns, output.schema)
+    reasons = [F.when(condition, F.lit(why)) for condition, why in unfit]
+    refused = F.coalesce(F.lit(None).cast("string"), *reasons)
     frame = F.lit(b"\0" + output.id.to_bytes(4, "big"))
     value = F.when(F.col("refused").isNull(), F.concat(frame, to_avro("row", output.schema)))
     return rows.withColumn("refused", refused).withColumn("value", value).drop("row")

@@ -13,7 +13,6 @@ was written with one that has fewer, and the reverse, and a column may go again:
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -39,6 +38,7 @@ from pyspark.sql.types import (
 )
 
 from .errors import RefusedError
+from .output_limits import unfit_within
 
 _SCALARS: dict[type[DataType], Any] = {
     BooleanType: "boolean",
@@ -71,11 +71,6 @@ def schema_of(columns: StructType, newest: str | None, name: str) -> str:
     text = newest if newest and json.loads(newest) == record else json.dumps(record)
     _check(text, columns)
     return text
-
-
-def required(schema: str) -> list[str]:
-    """The fields of the record itself that may not be null."""
-    return [f["name"] for f in json.loads(schema)["fields"] if not _takes_null(f["type"])]
 
 
 def _extend(record: dict[str, Any], columns: StructType) -> None:
@@ -142,26 +137,8 @@ def _check(schema: str, columns: StructType) -> None:
             "written. Change transform.py, or register a version that fits"
         ) from None
     for field in json.loads(schema)["fields"]:
-        for place in _without_null(field["type"], field["name"]):
+        for place, lack in unfit_within(field["type"], field["name"]):
             raise RefusedError(
-                f"The schema of the output topic has no null for {place}, and a row may hold one "
-                "there. Nothing was written. Register a version that takes null"
+                f"The schema of the output topic has {lack} for {place}, and a row may hold one "
+                "there. Nothing was written. Register a version that takes it"
             )
-
-
-def _without_null(kind: Any, place: str) -> Iterator[str]:
-    """What within a field's type is never null: items, values, fields of records."""
-    for each in kind if isinstance(kind, list) else [kind]:
-        if not isinstance(each, dict):
-            continue
-        within = {"items": each.get("items"), "values": each.get("values")}
-        within |= {field["name"]: field["type"] for field in each.get("fields", [])}
-        for name, inner in within.items():
-            if inner is not None:
-                if not _takes_null(inner):
-                    yield f"{place}.{name}"
-                yield from _without_null(inner, f"{place}.{name}")
-
-
-def _takes_null(kind: Any) -> bool:
-    return kind == "null" or (isinstance(kind, list) and "null" in kind)

@@ -28,6 +28,7 @@ from .shapes import HEADERS, RESERVED
 HEADER_BYTES = 10
 """Of each header, what says how long its name and its value are."""
 TOO_LARGE = "its record is larger than the output topic takes"
+NO_KEY = "its key is null, and the output topic is compacted"
 
 
 def write(rows: DataFrame, batch: Batch, topic: Topic) -> Written:
@@ -87,8 +88,10 @@ def _output_records(rows: DataFrame, topic: Topic) -> DataFrame:
         F.unix_millis("_timestamp").alias("_timestamp"),
     )
     room = kafka_topics.max_message_bytes(topic.settings, topic.location) - HEADROOM_BYTES
-    too_large = F.when(_size() > room, F.lit(TOO_LARGE))
-    return encode(chosen, topic).withColumn("refused", F.coalesce("refused", too_large))
+    refused = [F.col("refused"), F.when(_size() > room, F.lit(TOO_LARGE))]
+    if kafka_topics.is_compacted(topic.settings, topic.location):
+        refused.append(F.when(F.col("key").isNull(), F.lit(NO_KEY)))
+    return encode(chosen, topic).withColumn("refused", F.coalesce(*refused))
 
 
 def _topic(by_column: str | None, topic: Topic) -> Column:

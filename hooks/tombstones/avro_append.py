@@ -2,19 +2,16 @@
 
 from collections.abc import Callable
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from .avro import verdict
 from .names import table_columns
 from .reasons import Reason
-from .settings import Topic
 
 
-def make_tombstones(
-    spark: SparkSession, topic: Topic, fields: StructType
-) -> Callable[[DataFrame], DataFrame]:
+def make_tombstones(fields: StructType) -> Callable[[DataFrame], DataFrame]:
     """What adds ``tombstone`` STRUCT<record, fault> to *records*, for those whose value is null.
 
     Its ``record`` is always null: a tombstone makes no row and is counted as skipped. A record with

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Sets up what is missing: uv, Java 17 or later, the packages. Says what it does; silent when all is there.
+# Sets up what is missing: uv, Java, the packages. Says what it does; silent when all is there.
 set -eu
 cd "$(dirname "$0")/.."
 
 UV_VERSION=0.13.9
 JAVA_VERSION=17
+NEWEST_JAVA=21
 
 fail() {
   echo "$*" >&2
@@ -52,15 +53,18 @@ set_up_uv() {
 set_up_java() {
   if [ -n "${JAVA_HOME:-}" ]; then
     major=$(java_major "$JAVA_HOME/bin/java")
-    [ "${major:-0}" -ge "$JAVA_VERSION" ] ||
+    { [ "${major:-0}" -ge "$JAVA_VERSION" ] && [ "$major" -le "$NEWEST_JAVA" ]; } ||
       fail "JAVA_HOME is $JAVA_HOME, which holds Java ${major:-none}." \
-        "Point it at Java $JAVA_VERSION or later, or unset it."
+        "Point it at Java $JAVA_VERSION to $NEWEST_JAVA, or unset it."
     return
   fi
   major=$(java_major java)
+  [ "${major:-0}" -le "$NEWEST_JAVA" ] ||
+    fail "java is Java $major, which is too new for Spark." \
+      "Point JAVA_HOME at Java $JAVA_VERSION to $NEWEST_JAVA."
   [ "${major:-0}" -ge "$JAVA_VERSION" ] && return
   can_install ||
-    fail "Java $JAVA_VERSION or later is missing (found: ${major:-none})." \
+    fail "Java $JAVA_VERSION to $NEWEST_JAVA is missing (found: ${major:-none})." \
       "Install it, on Debian 12 or later: apt-get install default-jre-headless"
   # Debian 13 no longer has Java 17; the one that it takes instead will do.
   install "openjdk-$JAVA_VERSION-jre-headless" default-jre-headless

@@ -7,8 +7,8 @@ from .settings import Topic
 
 ADVICE: dict[str, str] = {
     Reason.NOT_FRAMED: "These bear no schema registry's header, and this pipeline was made for "
-    "values with one: copier update --data schema_registry=none; or, if they are deletes, whose "
-    "keys alone bear none: table.key_framed = false",
+    "values with one: uvx copier update --data schema_registry=none; or, if they are deletes, of "
+    "which the keys alone bear none: table.key_framed = false",
     Reason.FRAMED: "These are deletes whose keys bear a schema registry's header: set "
     "table.key_format to what follows it, and table.key_framed = true",
 }

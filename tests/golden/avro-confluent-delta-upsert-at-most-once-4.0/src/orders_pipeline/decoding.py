@@ -22,7 +22,7 @@ class Decoder:
 
         Raises:
             SettingsError: the key columns cannot be had from a record's key.
-            PipelineError: what the schema registry raises, where there is one.
+            PipelineError: what the schema registry raises.
         """
         self._columns = table_columns(fields)
         self._add_value = make_reader(spark, topic, "value", avro_text(fields), self._columns)
@@ -60,8 +60,8 @@ class Decoder:
             F.when(~accepted, rejected).cast(REJECTED).alias("rejected"),
         )
 
-    def rejected(self, records: DataFrame, count: int) -> DataFrame:
-        """The rejected rows of *decoded*, ``count`` of them: *records* are decoded once more."""
+    def rejected(self, records: DataFrame) -> DataFrame:
+        """The rejected rows of *decoded*: *records* are decoded once more."""
         # Observed, since Spark would move the filter below and decode for it over and over.
         decoded, _ = observe(self.decode(records), **outcomes())
         return decoded.where(is_rejected())

@@ -17,11 +17,20 @@ def newest(rows: DataFrame, topic: Topic) -> DataFrame:
     First within each partition, by offset, then among partitions, by Kafka's timestamp: one order
     for both would not be one (a timestamp may run backwards within a partition). One shuffle, by
     the key, does for both.
+
+    The query that reads them fails where a key column is null: rows without a key would be taken
+    for one another's. The decoders let none by, so it is ``transform.py`` that gives it.
     """
+    rows = rows.withColumns({name: _given(name) for name in topic.table.key_columns})
     keys = [_quoted(name) for name in topic.table.key_columns]
     moments = [moment("", topic)] if topic.table.newest_by else []
     rows = _first(rows.repartition(*keys), [*keys, "_partition"], *moments, F.col("_offset"))
     return _first(rows, keys, *moments, F.col("_timestamp"), F.col("_partition"))
+
+
+def _given(name: str) -> Column:
+    said = f"transform.py gives a row with null in the key column {name}"
+    return F.coalesce(F.col(_quoted(name)), F.raise_error(F.lit(said)))
 
 
 def _first(rows: DataFrame, keys: list[str], *order: Column) -> DataFrame:

@@ -55,8 +55,8 @@ def ingest(records: DataFrame, batch: Batch, topic: Topic, fields: StructType) -
 
     # 3. The dead letters, of which a crash may lose some.
     letters = Letters()
-    if count := found.get["rejected"]:
-        letters = dead_letters.send(decoder.rejected(records, count), batch, topic)
+    if found.get["rejected"]:
+        letters = dead_letters.send(decoder.rejected(records), batch, topic)
 
     # 4. For those who watch: progress for lag tools, and how many records went where. Best effort:
     #    a failure here is a line in the log.

@@ -29,7 +29,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
-    BooleanType,
     IntegerType,
     LongType,
     StringType,
@@ -71,18 +70,6 @@ REJECTED = StructType(
 )
 RESERVED = {*COORDINATES.fieldNames(), "_deleted"}
 """Columns of the pipeline's own: a field of such a name gets an underscore (``names.py``)."""
-
-
-def decoded_shape(columns: StructType) -> StructType:
-    """The shape *decoded* for records with these columns."""
-    return StructType(
-        [
-            *COORDINATES,
-            StructField("record", columns),
-            StructField("deleted", BooleanType(), nullable=False),
-            StructField("rejected", REJECTED),
-        ]
-    )
 
 
 def is_rejected() -> Column:

@@ -8,8 +8,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from orders_pipeline import backfill, sink
+from orders_pipeline import pipeline as steps
 from orders_pipeline.batch import Written
-from orders_pipeline.errors import SettingsError
+from orders_pipeline.errors import BatchError, SettingsError
 from orders_pipeline.settings import Topic
 
 from tests.support.pipeline import DDL, MakePipeline, Pipeline, bad, event
@@ -39,6 +40,20 @@ def test_newest_record_of_a_key_wins_in_a_batch_and_across_batches(make: MakePip
     assert state(pipeline) == {"a": 5, "b": 1}
     assert [balance.deduplicated for balance in pipeline.balances] == [2, 1]
     assert all(balance.holds for balance in pipeline.balances)
+
+
+def test_key_that_the_transform_makes_null_stops_the_query(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sent: two records, of one of which transform.py takes the key away. Expected: no row."""
+    pipeline = make()
+    without = F.nullif(F.col("id"), F.lit("b"))
+    monkeypatch.setattr(steps, "transform", lambda topic, rows: rows.withColumn("id", without))
+    pipeline.send(event("a", 1), event("b", 2))
+
+    with pytest.raises(BatchError, match="null in the key column id"):
+        pipeline.drain()
+    assert state(pipeline) == {}
 
 
 def test_empty_text_in_a_key_column_by_which_the_table_is_partitioned_is_one_key(

@@ -116,11 +116,14 @@ def ensure_topic(settings: Settings, topic: str, partitions: int) -> None:
 def max_message_bytes(settings: Settings, topic: str) -> int:
     """The largest record batch that the topic takes and a client sends, in bytes.
 
-    A topic that was just made is not known to every broker at once: it is asked for again.
-
     Raises:
         NoAnswerError: no broker knows the topic, or none answers.
     """
+    return min(int(_setting(settings, topic, "max.message.bytes")), LARGEST_BYTES)
+
+
+def _setting(settings: Settings, topic: str, name: str) -> str:
+    """Of a topic that was just made, asked for again: not every broker knows it at once."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     brokers = admin(settings.kafka.bootstrap_servers)
     deadline = time.monotonic() + TIMEOUT_S
@@ -128,7 +131,7 @@ def max_message_bytes(settings: Settings, topic: str) -> int:
         try:
             asked = brokers.describe_configs([resource], request_timeout=TIMEOUT_S)
             found = asked[resource].result(TIMEOUT_S + 5)
-            return min(int(found["max.message.bytes"].value), LARGEST_BYTES)
+            return str(found[name].value)
         except KafkaException as error:
             unknown = error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
             if not unknown or time.monotonic() > deadline:

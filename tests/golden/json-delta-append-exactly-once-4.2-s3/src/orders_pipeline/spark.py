@@ -63,6 +63,8 @@ OPTIONS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.scheduler.mode": "FAIR",
+    # It leaves out steps that it finds empty, and with them what they count.
+    "spark.sql.adaptive.enabled": "false",
     # VACUUM starts as many tasks, and the default is 10,000.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
     # Without it newer Deltas ignore how long VACUUM is told to keep files for, unless it is 0.

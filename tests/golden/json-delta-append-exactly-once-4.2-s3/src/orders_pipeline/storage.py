@@ -73,10 +73,6 @@ class Folder:
                 return None
             raise
 
-    def delete(self, name: str) -> None:
-        """Removes a file, if it is there."""
-        self._files.delete(self._path(name), False)
-
     def names(self, name: str) -> list[str]:
         """What a folder in it holds; nothing where there is no such folder."""
         try:

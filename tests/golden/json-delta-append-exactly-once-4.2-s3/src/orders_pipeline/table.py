@@ -62,7 +62,8 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
             raise RefusedError(
                 f"The column {field.name} of the table {topic.location} is "
                 f"{there.simpleString()}; the pipeline has {field.dataType.simpleString()} for it. "
-                "Nothing was written. Give the field another name, or change the table's column."
+                "Nothing was written. Give the field another name, or change the table's column: "
+                "docs/RUNBOOK.md, A schema change."
             )
     if missing and topic.table.schema_changes == "refuse":
         raise RefusedError(

@@ -20,13 +20,13 @@ class Reason(StrEnum):
     """A field is there, but of another type than the schema's: a producer and the schema differ."""
 
     OUT_OF_RANGE = "out_of_range"
-    """The right type, too large or too precise for its column: the column is too narrow."""
+    """The right type, but not a value that its column can hold, such as a year after 9999."""
 
     MISSING_FIELD = "missing_field"
-    """Absent or null where the schema says NOT NULL: relax the schema or mend the producer."""
+    """Absent or null where it is required: mend the producer, or a schema that asks too much."""
 
     UNKNOWN_FIELD = "unknown_field"
     """A field that the schema does not have, while the settings reject those: add it, or ignore."""
 
     NULL_KEY = "null_key"
-    """The record has no key where one must say which row is meant."""
+    """The record has neither a key nor a value."""

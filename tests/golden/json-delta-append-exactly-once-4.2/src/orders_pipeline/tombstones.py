@@ -10,12 +10,9 @@ from pyspark.sql.types import StructType
 from .arrow import arrow_schema
 from .decode import Decoded
 from .reasons import Reason
-from .settings import Topic
 
 
-def tombstone_decoder(
-    topic: Topic, fields: StructType
-) -> Callable[[], Callable[[pa.Array], Decoded]]:
+def tombstone_decoder(fields: StructType) -> Callable[[], Callable[[pa.Array], Decoded]]:
     """What makes, in each of Spark's workers, the decoder of records whose value is null.
 
     Given their keys, it says what becomes of them. A tombstone makes no row and is counted as

@@ -38,10 +38,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     session = start_session("tests", master="local[2]")
-    # Batches of a few records: to compile code or to plan anew takes longer than they do.
+    # Batches of a few records: to compile code takes longer than they do.
     session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-    session.conf.set("spark.sql.adaptive.enabled", "false")
     session.conf.set("spark.sql.shuffle.partitions", "1")
     yield session
     session.stop()

@@ -521,7 +521,7 @@ def test_key_is_there_once_when_another_adds_it_before_the_batch_is_published(
 def test_table_is_loaded_a_few_times_for_a_batch(
     make: MakePipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each time is a call to the catalog: for its id, the labels (twice, to append), the commit."""
+    """Each time is a call to the catalog: to look at the table, or to change it."""
     pipeline = make()
     ingest_in_batches(pipeline, "a")
     loads: list[str] = []
@@ -683,7 +683,7 @@ def test_fields_called_as_icebergs_own_columns_arrive(make: MakePipeline) -> Non
 
 
 def test_small_integers_are_kept_as_int(make: MakePipeline) -> None:
-    """A Iceberg table has no integer of less than 32 bits; the next start finds its columns."""
+    """An Iceberg table has no integer of less than 32 bits; the next start finds its columns."""
     pipeline = make()
     pipeline.write_schema("id STRING NOT NULL, small SMALLINT, list ARRAY<TINYINT>")
     for key in "ab":

@@ -56,7 +56,7 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
     table.prepare(spark, topic, columns)
     now = Binding(
         topic_id=present.topic_id,
-        table_id=str(present.table_id or table.identity(spark, topic)),
+        table_id=present.table_id or kafka_topics.id_once_known(topic.settings, topic.location),
         table_settings=_table_settings(topic),
         starting_offsets=topic.settings.kafka.starting_offsets,
     )
@@ -140,8 +140,21 @@ def _problem_of_new(topic: Topic, present: Present) -> str | None:
         f"The checkpoint {topic.checkpoint} is new, but the topic {topic.location} was fed by "
         f"another one, up to the offsets {label['ends']}. Nothing was written. To go on there: "
         f"{command_to_go_on(topic.name, label['ends'])}. "
+        f"{_without_position(topic, label['ends'])}"
         "To read the topic again from kafka.starting_offsets on, over what the topic holds: "
         f"run --rebind {topic.name}"
+    )
+
+
+def _without_position(topic: Topic, known: dict[str, int]) -> str:
+    """What is to be said of partitions that hold records and are not *known*; empty without any."""
+    ends = kafka_topics.offsets_at(topic.settings, topic.name, kafka_topics.LATEST)
+    lacking = [partition for partition, end in ends.items() if end and str(partition) not in known]
+    if not lacking:
+        return ""
+    return (
+        f"The partitions {lacking} have records and no offset there, and would be sent from their "
+        "oldest record on: give them one, unless they are new or that is wanted. "
     )
 
 
@@ -173,10 +186,12 @@ def _lost(found: Binding, topic: Topic, present: Present) -> str | None:
 def _changed(found: Binding, topic: Topic) -> str | None:
     """Why the table's settings do not go with the rows that are there; None if they do."""
     now = _table_settings(topic)
-    if now == found.table_settings:
+    # An earlier release may have kept more of them, or fewer.
+    before = {name: found.table_settings.get(name, value) for name, value in now.items()}
+    if now == before:
         return None
     return (
-        f"The table settings of {topic.name} were {found.table_settings} when {topic.checkpoint} "
+        f"The table settings of {topic.name} were {before} when {topic.checkpoint} "
         f"was made and are {now} now. Nothing was written. Put them back; or give the topic a new "
         f"output and checkpoint; or accept it with: run --rebind {topic.name}"
     )
@@ -184,4 +199,4 @@ def _changed(found: Binding, topic: Topic) -> str | None:
 
 def _table_settings(topic: Topic) -> dict[str, Any]:
     """What cannot be changed under a table that has rows."""
-    return topic.table.model_dump(exclude={"topic_suffix", "topic_name", "missing"})
+    return topic.table.model_dump(include={"key_columns", "topic_column"})

@@ -63,7 +63,7 @@ def _runner(
     topic: Topic, fields: StructType, shape: pa.Schema, kept: Accumulator[list[bytes]]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     make_decoder = value_decoder(topic, fields)
-    make_tombstone_decoder = tombstone_decoder(topic, fields)
+    make_tombstone_decoder = tombstone_decoder(fields)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         decode_values = make_decoder()

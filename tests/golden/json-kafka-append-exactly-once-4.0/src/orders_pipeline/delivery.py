@@ -5,7 +5,7 @@ from pyspark.sql import SparkSession
 from . import positions
 from .batch import Batch, Refused
 from .positions import Position
-from .replays import check_same
+from .replays import check_schema
 from .settings import Topic
 
 AFTER_A_FAILURE = "start again: the batch is done again"
@@ -18,13 +18,12 @@ def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
     Where they sent a part of it, the write goes on from there.
 
     Raises:
-        RefusedError: see ``replays.check_same``; any part of the batch was sent under another
-            schema.
+        RefusedError: see ``replays.check_schema``, of any part of the batch.
     """
     held = positions.held(topic, batch)
     for position in held.values():
         if position.batch == batch.id:
-            check_same({**batch.label(), "schema": position.schema}, batch, topic)
+            check_schema(position.schema, batch, topic)
     return not positions.behind(held, batch)
 
 

@@ -82,6 +82,8 @@ def _lag(spark: SparkSession, topic: Topic) -> str:
 
 def _table(spark: SparkSession, topic: Topic) -> str:
     if not table.exists(spark, topic):
+        if topic.table.missing == "refuse":
+            raise table.no_table(topic)
         return f"{topic.location} does not exist yet; a run makes it"
     return f"newest batches {table.newest_labels(spark, topic)}"
 

@@ -33,6 +33,22 @@ def topic_id(settings: Settings, topic: str) -> str:
     return str(_describe(settings, topic).topic_id)
 
 
+def id_once_known(settings: Settings, topic: str) -> str:
+    """The same of a topic that was just made, which not every broker knows at once.
+
+    Raises:
+        RefusedError, NoAnswerError: see ``topic_id``.
+    """
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            return topic_id(settings, topic)
+        except RefusedError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
 def partition_count(settings: Settings, topic: str) -> int:
     """How many partitions the topic has.
 
@@ -120,11 +136,23 @@ def ensure_topic(settings: Settings, topic: str, partitions: int) -> None:
 def max_message_bytes(settings: Settings, topic: str) -> int:
     """The largest record batch that the topic takes and a client sends, in bytes.
 
-    A topic that was just made is not known to every broker at once: it is asked for again.
+    Raises:
+        NoAnswerError: no broker knows the topic, or none answers.
+    """
+    return min(int(_setting(settings, topic, "max.message.bytes")), LARGEST_BYTES)
+
+
+def is_compacted(settings: Settings, topic: str) -> bool:
+    """True when the topic keeps the newest record of each key, and so takes none without a key.
 
     Raises:
         NoAnswerError: no broker knows the topic, or none answers.
     """
+    return "compact" in _setting(settings, topic, "cleanup.policy").split(",")
+
+
+def _setting(settings: Settings, topic: str, name: str) -> str:
+    """Of a topic that was just made, asked for again: not every broker knows it at once."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     brokers = admin(settings.kafka.bootstrap_servers)
     deadline = time.monotonic() + TIMEOUT_S
@@ -132,7 +160,7 @@ def max_message_bytes(settings: Settings, topic: str) -> int:
         try:
             asked = brokers.describe_configs([resource], request_timeout=TIMEOUT_S)
             found = asked[resource].result(TIMEOUT_S + 5)
-            return min(int(found["max.message.bytes"].value), LARGEST_BYTES)
+            return str(found[name].value)
         except KafkaException as error:
             unknown = error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
             if not unknown or time.monotonic() > deadline:

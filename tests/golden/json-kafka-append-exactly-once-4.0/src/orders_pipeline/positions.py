@@ -178,21 +178,6 @@ def label(held: dict[int, Position], all_held: dict[int, Position]) -> dict[str,
     }
 
 
-def note(batch: Batch, topic: Topic) -> None:
-    """Says that all of a batch was sent, where no transaction says so.
-
-    Raises:
-        KafkaException: the brokers refuse.
-    """
-    sent_at = now()
-    positions = [
-        Position(end, batch.pipeline, batch.id, batch.schema, sent_at, {})
-        for end in batch.ends.values()
-    ]
-    commits = map(to_commit, [topic.name] * len(positions), batch.ends, positions)
-    kafka.commit(topic.settings, group(topic), [*commits])
-
-
 def now() -> str:
     """The time, in UTC, as ISO 8601 has it."""
     return datetime.now(UTC).isoformat()

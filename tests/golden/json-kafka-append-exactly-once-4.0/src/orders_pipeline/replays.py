@@ -1,28 +1,17 @@
 """The newest batch that the table has, compared with the one that the checkpoint plans."""
 
-from typing import Any
-
-from .batch import Batch, command_to_go_on
+from .batch import Batch
 from .errors import RefusedError
 from .settings import Topic
 
 
-def check_same(label: dict[str, Any], batch: Batch, topic: Topic) -> None:
-    """Sees that the newest batch in the table, with this ``label``, is ``batch``, whole.
+def check_schema(schema: str, batch: Batch, topic: Topic) -> None:
+    """Sees that what was written of a batch was read with the ``schema`` that it is read with now.
 
     Raises:
-        RefusedError: it was written, but with other records or under another schema than the
-            checkpoint plans now; to skip it would lose the difference.
+        RefusedError: it was not; to skip it would lose what can be read in it only now.
     """
-    planned = batch.label()
-    if label["ends"] != planned["ends"] or label["batch"] > batch.id:
-        raise RefusedError(
-            f"Batch {batch.id} of {topic.name} is in the table {topic.location} up to the offsets "
-            f"{label['ends']}, but the checkpoint {topic.checkpoint} plans it up to "
-            f"{planned['ends']}: some of it was lost. Nothing was written. Remove that folder and "
-            f"go on where the table ends: {command_to_go_on(topic.name, label['ends'])}"
-        )
-    if label["schema"] != planned["schema"]:
+    if schema != batch.schema:
         raise RefusedError(
             f"{topic.schema_path}, or a setting of how values are decoded, changed while batch "
             f"{batch.id} of {topic.name} was written but not committed, so what can be read in it "

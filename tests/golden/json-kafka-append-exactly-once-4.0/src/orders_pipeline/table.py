@@ -25,10 +25,7 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
     if exists(spark, topic):
         return
     if topic.table.missing == "refuse":
-        raise RefusedError(
-            f"The output topic {topic.location} does not exist. Nothing was written. Create it, "
-            'or set table.missing = "create".'
-        )
+        raise no_table(topic)
     partitions = kafka_topics.partition_count(topic.settings, topic.name)
     try:
         kafka_topics.ensure_topic(topic.settings, topic.location, partitions)
@@ -39,6 +36,14 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
         ) from None
     # Not every broker knows it at once.
     kafka_topics.max_message_bytes(topic.settings, topic.location)
+
+
+def no_table(topic: Topic) -> RefusedError:
+    """What a run says where there is no output topic and it is to make none."""
+    return RefusedError(
+        f"The output topic {topic.location} does not exist. Nothing was written. Create it, or set "
+        'table.missing = "create".'
+    )
 
 
 def exists(spark: SparkSession, topic: Topic) -> bool:

@@ -38,8 +38,9 @@ QUEUE_KIB = 4 * 1024
 each task."""
 SPARE_KIB = 1024
 """Room in the queue beside the largest record."""
-MAX_REFUSED = 100
-"""Rows of a partition and a batch that are noted as refused; each is a number in that note."""
+NOTED_BYTES = 3000
+"""What is noted of a batch's refused rows beside an offset, at most: Kafka takes 4096 bytes there,
+unless its brokers are told otherwise, and some of them say which batch it is."""
 FENCED = (
     KafkaError._FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
@@ -237,10 +238,11 @@ class _Sender:
         offsets = self._refused.setdefault(why, [])
         if offset in offsets:
             return
-        if sum(map(len, self._refused.values())) == MAX_REFUSED:
-            problem = f"more than {MAX_REFUSED} rows of a batch are refused, the next since {why}"
-            raise KafkaException(KafkaError(KafkaError.INVALID_RECORD, problem))
         offsets.append(offset)
+        if len(json.dumps(self._refused)) > NOTED_BYTES:
+            count = sum(map(len, self._refused.values()))
+            problem = f"{count} rows of a batch are refused, too many, the last since {why}"
+            raise KafkaException(KafkaError(KafkaError.INVALID_RECORD, problem))
 
     def _held(self) -> Position | None:
         asked = [TopicPartition(self._work.source, self._work.partition)]

@@ -7,12 +7,13 @@ import uuid
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from pyspark.sql import functions as F
 
 from orders_pipeline import (
     backfill,
     columns,
+    doctor,
     kafka,
     positions,
     sink,
@@ -20,9 +21,8 @@ from orders_pipeline import (
 )
 from orders_pipeline import pipeline as steps
 from orders_pipeline.checkpoint import Checkpoint
-from orders_pipeline.errors import BatchError, RefusedError
+from orders_pipeline.errors import BatchError, BreakerTripped, RefusedError
 from orders_pipeline.settings import Settings
-from orders_pipeline.spark import OPTIONS
 
 from tests.support.output import decode_value
 from tests.support.pipeline import MakePipeline, Pipeline, bad, event
@@ -156,6 +156,7 @@ def test_missing_output_topic_is_refused_when_the_settings_say_so(make: MakePipe
     pipeline = make(table={"missing": "refuse"})
     pipeline.send(event("a", 1))
 
+    assert not doctor.examine(pipeline.spark, pipeline.settings)
     with pytest.raises(RefusedError, match="does not exist"):
         pipeline.drain()
     assert not table.exists(pipeline.spark, pipeline.topic)
@@ -200,6 +201,28 @@ def test_row_that_is_too_large_is_a_dead_letter(
     assert letter.headers["__connect.errors.offset"] == b"1"
     [balance] = pipeline.balances
     assert (balance.written, balance.dead_lettered, balance.holds) == (2, 1, True)
+
+
+def test_row_without_a_key_is_a_dead_letter_where_the_topic_is_compacted(
+    make: MakePipeline,
+) -> None:
+    """Sent: three records, one of them with null as key, which brokers refuse there.
+
+    That is more than the breaker lets by. Expected: it says what the dead letters are.
+    """
+    breaker = {"min_rejected": 1, "max_rejected_ratio": 0.3}
+    pipeline = make(table={"key_columns": ["note"]}, breaker=breaker)
+    compacted = {"cleanup.policy": "compact,delete"}
+    create_topic(pipeline.bootstrap_servers, pipeline.topic.location, 2, compacted)
+    pipeline.send(event("a", 1, note="x"), event("b", 2), event("c", 3, note="y"))
+
+    with pytest.raises(BreakerTripped, match=r"most of them as refused, .* does not take them"):
+        pipeline.drain()
+
+    assert ids(pipeline) == ["a", "c"]
+    [letter] = pipeline.letters()
+    assert letter.headers["__connect.errors.exception.class.name"] == b"refused"
+    assert letter.headers["__connect.errors.offset"] == b"1"
 
 
 @pytest.mark.parametrize(("limit_bytes", "row_bytes"), [(32 * 2**20, 17 * 2**20), (2**31 - 1, 10)])
@@ -293,20 +316,28 @@ def test_lost_checkpoint_goes_on_in_each_partition_when_another_pipeline_fed_som
     assert f"PIPELINE_KAFKA__STARTING_OFFSETS='{ends}'" in str(refused.value)
 
 
-def test_batch_without_a_good_record_is_finished(make: MakePipeline) -> None:
-    """Sent: bad records alone. Expected: dead letters, a balance, and the batch is not done again.
-
-    With Spark's adaptive execution as a job has it, not as the tests' session does.
-    """
+def test_partition_whose_position_the_brokers_forgot_is_named_when_a_checkpoint_is_lost(
+    make: MakePipeline,
+) -> None:
+    """Of two partitions that were sent, one has no offset in the group any more."""
     pipeline = make()
-    adaptive = "spark.sql.adaptive.enabled"
-    before = pipeline.spark.conf.get(adaptive)
-    pipeline.spark.conf.set(adaptive, OPTIONS[adaptive])
-    pipeline.send(bad("a"), bad("b", partition=1))
-    try:
+    topic = pipeline.topic
+    pipeline.send(event("a", 1), event("b", 2, partition=1))
+    pipeline.drain()
+    nothing = TopicPartition(topic.name, 1, 1)
+    kafka.commit(topic.settings, positions.group(topic), [nothing])
+    shutil.rmtree(topic.checkpoint)
+
+    with pytest.raises(RefusedError, match=r"partitions \[1\] have records and no offset there"):
         pipeline.drain()
-    finally:
-        pipeline.spark.conf.set(adaptive, str(before))
+
+
+def test_batch_without_a_good_record_is_finished(make: MakePipeline) -> None:
+    """Sent: bad records alone. Expected: dead letters, a balance, nothing in the topic."""
+    pipeline = make()
+    pipeline.send(bad("a"), bad("b", partition=1))
+
+    pipeline.drain()
 
     assert len(pipeline.letters()) == 2
     assert [balance.holds for balance in pipeline.balances] == [True]

@@ -22,7 +22,16 @@ def check_same(label: dict[str, Any], batch: Batch, topic: Topic) -> None:
             f"{planned['ends']}: some of it was lost. Nothing was written. Remove that folder and "
             f"go on where the table ends: {command_to_go_on(topic.name, label['ends'])}"
         )
-    if label["schema"] != planned["schema"]:
+    check_schema(label["schema"], batch, topic)
+
+
+def check_schema(schema: str, batch: Batch, topic: Topic) -> None:
+    """Sees that what was written of a batch was read with the ``schema`` that it is read with now.
+
+    Raises:
+        RefusedError: it was not; to skip it would lose what can be read in it only now.
+    """
+    if schema != batch.schema:
         raise RefusedError(
             f"{topic.schema_path}, or a setting of how values are decoded, changed while batch "
             f"{batch.id} of {topic.name} was written but not committed, so what can be read in it "

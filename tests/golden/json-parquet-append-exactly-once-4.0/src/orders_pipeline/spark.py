@@ -58,4 +58,6 @@ OPTIONS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.scheduler.mode": "FAIR",
+    # It leaves out steps that it finds empty, and with them what they count.
+    "spark.sql.adaptive.enabled": "false",
 }

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions, NewTopic
+from confluent_kafka.cimpl import NewTopic
 
 
 class Record(NamedTuple):
@@ -128,43 +128,6 @@ def read_topic(
     return sorted(records, key=lambda record: (record.partition, record.offset))
 
 
-def end_offsets(bootstrap_servers: str, topic: str) -> dict[int, int]:
-    """By partition, the offset that the next record will get."""
-    consumer = _consumer(bootstrap_servers, "read_uncommitted")
-    ends: dict[int, int] = {}
-
-    def answered() -> bool:
-        try:
-            for partition in _partitions(consumer, topic):
-                where = TopicPartition(topic, partition)
-                ends[partition] = consumer.get_watermark_offsets(where, 10)[1]
-        except KafkaException as error:  # of a topic just made
-            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
-                raise
-            return False
-        return True
-
-    try:
-        wait_until(answered, 30, f"the leaders of {topic} say where it ends")
-    finally:
-        consumer.close()
-    return ends
-
-
-def wait_until_topic_holds(
-    bootstrap_servers: str, topic: str, count: int, timeout_s: float
-) -> list[Record]:
-    """The topic's committed records, once there are at least ``count``."""
-    records: list[Record] = []
-
-    def holds() -> bool:
-        records[:] = read_topic(bootstrap_servers, topic)
-        return len(records) >= count
-
-    wait_until(holds, timeout_s, f"{topic} holds {count} records")
-    return records
-
-
 def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
     """Return once the condition holds; after ``timeout_s``, a TimeoutError that says ``what``."""
     deadline = time.monotonic() + timeout_s
@@ -204,15 +167,4 @@ def _record(message: Any) -> Record:
         message.offset(),
         message.timestamp()[1],
         message.headers() or [],
-    )
-
-
-def add_partitions(bootstrap_servers: str, name: str, count: int) -> None:
-    """Lets a topic grow to *count* partitions and waits until its clients can see them."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    admin.create_partitions([NewPartitions(name, count)])[name].result(30)
-    wait_until(
-        lambda: len(admin.list_topics(name, 30).topics[name].partitions) == count,
-        30,
-        f"the topic {name} has {count} partitions",
     )

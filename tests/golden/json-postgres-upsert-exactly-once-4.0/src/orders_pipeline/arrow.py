@@ -72,6 +72,6 @@ def _arrow_type(kind: DataType, path: str) -> pa.DataType:
     if type(kind) in PLAIN:
         return PLAIN[type(kind)]
     raise SettingsError(
-        f"{path}: the type {kind.simpleString()} has no counterpart in a record. Use STRING for "
-        "the field, and change it in transform.py."
+        f"{path}: the type {kind.simpleString()} has no counterpart in a record. Give the field "
+        "another, such as STRING, and change it in transform.py."
     )

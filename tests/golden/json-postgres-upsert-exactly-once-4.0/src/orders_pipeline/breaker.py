@@ -7,7 +7,9 @@ from .settings import Topic
 
 ADVICE: dict[str, str] = {
     Reason.FRAMED: "These bear a schema registry's header, and this pipeline was made for bare "
-    "values: copier update --data schema_registry=confluent",
+    "values: uvx copier update --data schema_registry=confluent",
+    Reason.REFUSED: "These were decoded, and the table does not take them: the letters say "
+    "why. Mend it, or transform.py",
 }
 """What to change where most were rejected for one of these reasons."""
 

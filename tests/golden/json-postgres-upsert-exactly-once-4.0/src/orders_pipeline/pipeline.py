@@ -18,6 +18,7 @@ from . import breaker, dead_letters, delivery, kafka, metrics, sink
 from .batch import Balance, Batch, Letters, Refused, Written
 from .counting import every, observe, outcomes
 from .decoding import Decoder
+from .reasons import Reason
 from .refusals import refused_records
 from .rows import accepted_rows
 from .settings import Topic
@@ -64,7 +65,8 @@ def ingest(records: DataFrame, batch: Batch, topic: Topic, fields: StructType) -
 
     # 4. Too many rejected: the query stops, once Spark has noted this batch as done. So a wrong
     #    schema costs one batch of dead letters, not all that the topic holds.
-    breaker.check(balance, topic, found.get["reason"])
+    mostly_refused = len(done.refused) > found.get["rejected"]
+    breaker.check(balance, topic, Reason.REFUSED if mostly_refused else found.get["reason"])
 
 
 def skip(rows: DataFrame, refused: list[Refused]) -> Written:

@@ -44,10 +44,6 @@ class Folder:
         context = self._jvm.org.apache.hadoop.fs.FileContext
         context.getFileContext(path.toUri(), self._configuration).rename(draft, path, overwrite)
 
-    def delete(self, name: str) -> None:
-        """Removes a file, if it is there."""
-        self._files.delete(self._path(name), False)
-
     def names(self, name: str) -> list[str]:
         """What a folder in it holds; nothing where there is no such folder."""
         try:

@@ -57,9 +57,9 @@ def read_offsets(text: str) -> Offsets:
 
 
 def command_to_go_on(topic: str, ends: dict[str, int]) -> str:
-    """What to type so that a new checkpoint of the topic begins at these offsets."""
+    """What to run so that a new checkpoint of the topic begins at these offsets."""
     offsets = f"PIPELINE_KAFKA__STARTING_OFFSETS='{json.dumps(ends)}'"
-    return f"{offsets} python -m {__package__} run --rebind {topic}"
+    return f"run --rebind {topic}, with {offsets} in the environment"
 
 
 @dataclass(frozen=True)

@@ -88,12 +88,17 @@ def _replay(settings: Settings, options: argparse.Namespace) -> int:
 
 @contextmanager
 def _explained(command: str, topic: Topic, what_now: str) -> Iterator[None]:
-    """Turns an error of Spark's into a sentence that ends with what was done and what to do."""
+    """Turns an error into sentences that end with what was done and what to do."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
         raise BatchError(
             f"The {command} of {topic.name} could not be finished: {first_line(error)}. {what_now}"
+        ) from error
+    except BatchError as error:
+        raise BatchError(
+            f"The {command} of {topic.name} could not be finished. {error} Here that means: give "
+            "the same command again, which adds no row twice."
         ) from error
 
 

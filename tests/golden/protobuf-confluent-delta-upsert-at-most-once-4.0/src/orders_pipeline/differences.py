@@ -5,7 +5,7 @@ Fields are those of one number. Compared are their types, whether they are repea
 message is taken to fit.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorSet
@@ -17,7 +17,6 @@ from .registry import Registered
 from .schema import compiled_schema
 from .settings import Topic
 
-Messages = Mapping[str, DescriptorProto]
 # What a reader of the type takes of a writer's, beside the type itself: all of its values, as they
 # are. https://protobuf.dev/programming-guides/proto3/#updating
 _TAKES = {

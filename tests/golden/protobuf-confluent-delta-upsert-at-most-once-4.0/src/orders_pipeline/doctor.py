@@ -74,12 +74,16 @@ def _keys(spark: SparkSession, topic: Topic) -> str:
 
 
 def _new_fields(spark: SparkSession, topic: Topic) -> str:
-    if problems := cannot_read(topic, read_schema(topic), latest(topic, TYPE)):
-        raise RefusedError(f"with what was taken up, the newest version {'; '.join(problems)}")
     new = lacking(schema.read_schema(topic), remembered(topic))
-    named = [f"{each} of version {each.version}" for each in new]
-    if not named:
+    if not new:
         return f"registry.new_fields is {topic.settings.registry.new_fields}, none is taken up"
+    named = [f"{each} of version {each.version}" for each in new]
+    newest = latest(topic, TYPE)
+    if problems := cannot_read(topic, read_schema(topic), newest):
+        raise RefusedError(
+            f"taken up: {', '.join(named)}; with those, what is written with version "
+            f"{newest.version} is not read: {'; '.join(problems)}"
+        )
     return f"taken up; put them into {topic.schema_path}, at its end: {', '.join(named)}"
 
 

@@ -1,12 +1,15 @@
 """Keys that are text, by the types of the record's own message.
 
 ``json``: an object that holds the key columns, written as Protobuf's own JSON is: a number may be a
-string, bytes are base64, an enum is its name. Its other fields are ignored.
+string, an enum is its name, and a field has its name in the .proto or in JSON (``order_id`` or
+``orderId``, not both). Its other fields are ignored.
 ``string``: the text of the one key column, bare: ``42``, ``true``, ``any text``.
+Bytes are base64 in both: of the standard alphabet, padded.
 """
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +22,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from .decode import Decoded, make_decoder
 from .protobuf_files import Compiled, find_message, message_names
+from .protobuf_types import arrow_fields
 from .reasons import Reason
 
 Rejection = tuple[Reason, str]
@@ -44,7 +48,8 @@ def make_text_decoder(
 ) -> Callable[[pa.BinaryArray], Decoded]:
     """A decoder of keys that are the text of the one key column, or else JSON."""
     decode = make_decoder(*message, "ignore")
-    write = _writer(find_message(*message), names, is_bare)
+    binary = {field.name for field in arrow_fields(*message) if field.type == pa.binary()}
+    write = _writer(find_message(*message), names, binary, is_bare)
 
     def decode_texts(keys: pa.BinaryArray) -> Decoded:
         written = [None if key is None else write(key) for key in keys.to_pylist()]
@@ -61,9 +66,9 @@ def make_text_decoder(
 
 
 def _writer(
-    kind: Descriptor, names: list[str], is_bare: bool
+    kind: Descriptor, names: list[str], binary: set[str], is_bare: bool
 ) -> Callable[[bytes], bytes | Rejection]:
-    """What makes a message of a key's text, or says why it is none."""
+    """What makes a message of a key's text, or says why it is none; ``binary`` names its bytes."""
     make: Any = GetMessageClass(kind)
     fields = {name: kind.fields_by_name[name] for name in names}
 
@@ -77,10 +82,15 @@ def _writer(
             return Reason.WRONG_TYPE, "Expected `object`, got another type"
         message = make()
         for name in names:
-            if found.get(name) is None:
+            given = [found[each] for each in {name, fields[name].json_name} if each in found]
+            if len(given) > 1:
+                return Reason.UNDECODABLE, f"The key has both names of the field `{name}`"
+            if given in ([], [None]):
                 return Reason.MISSING_FIELD, f"Object missing required field `{name}`"
             try:
-                json_format.ParseDict({name: found[name]}, message)
+                if name in binary:  # Protobuf's JSON skips what is no base64
+                    b64decode(given[0], validate=True)
+                json_format.ParseDict({name: given[0]}, message)
             except (json_format.ParseError, TypeError, ValueError) as error:
                 is_large = "out of range" in str(error)
                 reason = Reason.OUT_OF_RANGE if is_large else Reason.WRONG_TYPE

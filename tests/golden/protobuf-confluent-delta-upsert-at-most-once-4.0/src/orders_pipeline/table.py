@@ -61,7 +61,8 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
             raise RefusedError(
                 f"The column {field.name} of the table {topic.location} is "
                 f"{there.simpleString()}; the pipeline has {field.dataType.simpleString()} for it. "
-                "Nothing was written. Give the field another name, or change the table's column."
+                "Nothing was written. Give the field another name, or change the table's column: "
+                "docs/RUNBOOK.md, A schema change."
             )
     if missing and topic.table.schema_changes == "refuse":
         raise RefusedError(
@@ -119,14 +120,6 @@ def commits(spark: SparkSession, topic: Topic) -> list[Commit]:
             restored_to = _restored_version(row.operationParameters, rows)
         found.append(Commit(row.version, _label(row.userMetadata), restored_to))
     return found
-
-
-def last_transaction(spark: SparkSession, topic: Topic, application: str) -> int | None:
-    """The newest ``txnVersion`` that the table has of a ``txnAppId``; None where it has none."""
-    if not exists(spark, topic):
-        return None
-    versions = _snapshot(spark, topic).transactions()
-    return int(versions.apply(application)) if versions.contains(application) else None
 
 
 def commit(topic: Topic, action: Callable[[], T]) -> T:

@@ -8,7 +8,7 @@ from orders_pipeline import doctor
 from orders_pipeline.errors import BreakerTripped, RefusedError
 
 from scripts.compile_protos import compile_proto
-from tests.support.pipeline import MakePipeline, Pipeline, event
+from tests.support.pipeline import MakePipeline, Pipeline, event, require_nothing
 from tests.support.records import encode_key
 
 KEY_FORMATS = ["json", "protobuf"]
@@ -81,6 +81,7 @@ def test_doctor_has_a_line_for_keys_and_says_once_what_is_wrong_with_them(
 ) -> None:
     """Looked at: before and after a producer has registered a schema of the topic's keys."""
     pipeline = make_keyed(make, "json", framed=True)
+    require_nothing(pipeline.topic)
     pipeline.send(event("a", 1))
     assert not doctor.examine(pipeline.spark, pipeline.settings)
     said = capsys.readouterr().out

@@ -13,7 +13,6 @@ from orders_pipeline import pipeline as steps
 from orders_pipeline.batch import NO_BATCH, Batch, Written
 from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.dead_letters import send
-from orders_pipeline.spark import OPTIONS
 
 from tests.support.pipeline import DDL, MakePipeline, bad, encoded, event
 from tests.support.records import LACKS_A_FIELD
@@ -265,19 +264,24 @@ def test_backfill_of_a_partition_that_the_topic_lacks_is_refused(
         backfill.backfill(pipeline.spark, pipeline.topic, start, end)
 
 
-def test_batch_of_which_nothing_is_accepted_is_counted_and_filled_in(make: MakePipeline) -> None:
-    """Sent: bad records alone. Spark plans as in a run, where it may leave out what is empty."""
+def test_what_is_filled_in_is_counted_when_no_row_of_it_is_new(make: MakePipeline) -> None:
+    """Backfilled: bad records alone, then a good one that is there. With tasks as in a run."""
     pipeline = make()
     pipeline.send(bad("a"), bad("b", partition=1))
-    adaptive = "spark.sql.adaptive.enabled"
-    pipeline.spark.conf.set(adaptive, OPTIONS.get(adaptive, "true"))
+    pipeline.drain()
+    pipeline.send(event("c", 1))
+    pipeline.drain()
+    tasks = "spark.sql.shuffle.partitions"
+    before = str(pipeline.spark.conf.get(tasks))
+    pipeline.spark.conf.set(tasks, "2")
     try:
-        pipeline.drain()
         backfill.backfill(pipeline.spark, pipeline.topic, {0: 0, 1: 0}, {0: 1, 1: 1})
+        backfill.backfill(pipeline.spark, pipeline.topic, {0: 1, 1: 1}, {0: 2, 1: 1})
     finally:
-        pipeline.spark.conf.set(adaptive, "false")
+        pipeline.spark.conf.set(tasks, before)
 
-    assert [balance.dead_lettered for balance in pipeline.balances] == [2, 2]
+    found = [(balance.dead_lettered, balance.written) for balance in pipeline.balances]
+    assert found == [(2, 0), (0, 1), (2, 0), (0, 0)]
     assert all(balance.holds for balance in pipeline.balances)
 
 

@@ -14,7 +14,7 @@ from orders_pipeline import cli, doctor, sink, table
 from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.errors import RefusedError, SettingsError
 
-from tests.support.pipeline import DDL, MakePipeline, Pipeline, event
+from tests.support.pipeline import MakePipeline, Pipeline, event, require_nothing
 from tests.support.topics import delete_topic, wait_until
 
 TIMEOUT_S = 120
@@ -175,7 +175,7 @@ def test_doctor_finds_nothing_wrong_and_writes_nothing(
 ) -> None:
     """Looked at: a pipeline before its first run, and after it."""
     pipeline = make()
-    pipeline.write_schema(DDL.replace(" NOT NULL", ""))  # as the tests' producers have it
+    require_nothing(pipeline.topic)
     assert doctor.examine(pipeline.spark, pipeline.settings)
     assert not table.exists(pipeline.spark, pipeline.topic)
     pipeline.send(event("a", 1))

@@ -255,6 +255,22 @@ def test_record_is_rejected_when_it_cannot_be_a_row(value, reason, words):
     assert words in found[1]
 
 
+@pytest.mark.parametrize("unknown", ["ignore", "reject"])
+def test_record_is_rejected_when_ptars_alone_refuses_it(unknown: Unknown) -> None:
+    refused = b"\x08\x01\xfb\x7f\x05\0\0\0\0\xfc\x7f"  # an unknown group, and in it a field 0
+    assert Order.FromString(refused).id == 1
+    words = "ptars refuses the value, though google.protobuf reads it"
+    assert rejection(refused, unknown=unknown) == ("undecodable", words)
+    values: list[bytes | None] = [b"\x08%c" % n for n in range(100)]
+    places = {0: refused, 50: refused, 51: b"\x08", 52: None, 99: refused}
+    for place, value in places.items():
+        values[place] = value
+    decoded = decode(*values, unknown=unknown)
+    ids = decoded.rows.field("id").filter(decoded.rows.is_valid()).to_pylist()
+    assert ids == [n for n in range(100) if n not in places]
+    assert [n for n, reason in enumerate(decoded.reasons.to_pylist()) if reason] == [0, 50, 51, 99]
+
+
 def test_number_that_json_has_not_is_out_of_range():
     order = Order(any_value={"number_value": float("nan")})
     assert rejection(order.SerializeToString())[0] == "out_of_range"

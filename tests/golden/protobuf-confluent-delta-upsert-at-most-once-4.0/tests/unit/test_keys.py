@@ -56,7 +56,8 @@ def decoded(topic: Topic, *keys: bytes | None) -> list[Any]:
         ("int32", {b"2147483647": (2**31 - 1,), b"2147483648": "out_of_range", b"": "wrong_type"}),
         ("uint64", {b"18446744073709551615": (2**64 - 1,), b"-1": "out_of_range"}),
         ("bool", {b"true": (True,), b"True": "wrong_type", None: "null_key"}),
-        ("bytes", {b"AAE=": (b"\0\1",), b"A": "wrong_type"}),
+        ("bytes", {b"AAE=": (b"\0\1",), b"+/8=": (b"\xfb\xff",), b"": (b"",)}),
+        ("bytes", dict.fromkeys([b"A", b"AAE", b"ab", b"!!", b"-_8=", b"AA E="], "wrong_type")),
         ("double", {b"1.5": (1.5,), b"1_5": "wrong_type"}),
         ("Unit", {b"KILO": ("KILO",), b"TON": "wrong_type"}),
     ],
@@ -86,6 +87,33 @@ def test_json_object_holds_the_key_columns(tmp_path: Path) -> None:
         None: "null_key",
     }
     assert decoded(topic_of(tmp_path, "json", PAIR), *keys) == list(keys.values())
+
+
+def test_bytes_in_a_json_object_are_base64(tmp_path: Path) -> None:
+    keys = {
+        b'{"id": "AAE="}': (b"\0\1",),
+        b'{"id": ""}': (b"",),
+        b'{"id": "!!"}': "wrong_type",
+        b'{"id": "AAE"}': "wrong_type",
+        b'{"id": "AAE=AAE="}': "wrong_type",
+        b'{"id": "\\u00e9"}': "wrong_type",
+        b'{"id": 1}': "wrong_type",
+        b'{"id": ["AAE="]}': "wrong_type",
+    }
+    assert decoded(topic_of(tmp_path, "json", "bytes id = 1;"), *keys) == list(keys.values())
+
+
+def test_json_object_has_a_field_by_either_of_its_names(tmp_path: Path) -> None:
+    keys = {
+        b'{"order_id": 7}': (7,),
+        b'{"orderId": 7}': (7,),
+        b'{"orderId": "x"}': "wrong_type",
+        b'{"orderId": null}': "missing_field",
+        b'{"OrderId": 7}': "missing_field",
+        b'{"order_id": 7, "orderId": 7}': "undecodable",
+        b'{"order_id": 7, "orderId": null}': "undecodable",
+    }
+    assert decoded(topic_of(tmp_path, "json", "int64 order_id = 1;"), *keys) == list(keys.values())
 
 
 def test_key_column_of_a_nested_message_of_the_file_is_found(tmp_path: Path) -> None:
