@@ -118,12 +118,6 @@ def read(spark: SparkSession, topic: Topic, folders: Sequence[str] = ()) -> Data
     return rows.select(*(quoted(name) for name in columns.fieldNames()))
 
 
-def newest_label(spark: SparkSession, topic: Topic, pipeline: str) -> dict[str, Any] | None:
-    """The label of a pipeline's newest batch in the table; None where it has none."""
-    found = [label for label in newest_labels(spark, topic) if label["pipeline"] == pipeline]
-    return found[0] if found else None
-
-
 def newest_labels(spark: SparkSession, topic: Topic) -> list[dict[str, Any]]:
     """The label of the newest batch of each pipeline that ever wrote here, the newest first."""
     folder = Folder(spark, topic.location)

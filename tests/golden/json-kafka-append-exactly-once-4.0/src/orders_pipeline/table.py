@@ -1,6 +1,5 @@
 """The output topic of a topic, which the rest of the package calls its table."""
 
-import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,8 +11,6 @@ from pyspark.sql.types import StructType
 from . import kafka, kafka_topics, positions
 from .errors import RefusedError
 from .settings import Topic
-
-log = logging.getLogger(__name__)
 
 
 def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:

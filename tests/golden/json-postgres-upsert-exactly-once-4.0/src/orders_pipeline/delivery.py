@@ -18,7 +18,8 @@ def was_written(batch: Batch, topic: Topic, spark: SparkSession) -> bool:
     Raises:
         RefusedError: see ``replays``.
     """
-    label = table.newest_label(spark, topic, batch.pipeline)
+    labels = table.newest_labels(spark, topic)
+    label = next((each for each in labels if each["pipeline"] == batch.pipeline), None)
     if label is None or label["batch"] < batch.id:
         check_follows(label["batch"] if label else None, batch, topic)
         return False

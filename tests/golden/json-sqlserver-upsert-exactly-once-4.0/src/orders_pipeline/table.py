@@ -81,12 +81,6 @@ def identity(spark: SparkSession, topic: Topic) -> str | None:
     return try_again(look)
 
 
-def newest_label(spark: SparkSession, topic: Topic, pipeline: str) -> dict[str, Any] | None:
-    """The label of a pipeline's newest batch in the table; None where it has none."""
-    found = [label for label in newest_labels(spark, topic) if label["pipeline"] == pipeline]
-    return found[0] if found else None
-
-
 def newest_labels(spark: SparkSession, topic: Topic) -> list[dict[str, Any]]:
     """The label of the newest batch of each pipeline that ever wrote here, the newest first."""
 
