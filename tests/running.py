@@ -168,9 +168,10 @@ def python_for(repository: Path) -> str:
     others = f"pyspark=={pinned}\ndelta-spark=={line['delta']}\n"
     name = hashlib.sha256(f"{sys.version}{project}{others}".encode()).hexdigest()[:12]
     folder = CACHE / f"python-{name}"
-    with alone(CACHE / "lock"):
-        if not (folder / ".complete").exists():
-            _make_environment(folder, others)
+    if not (folder / ".complete").exists():
+        with alone(CACHE / "lock"):
+            if not (folder / ".complete").exists():
+                _make_environment(folder, others)
     return str(folder / "bin/python")
 
 
@@ -189,9 +190,10 @@ def jars_of(repository: Path) -> Path:
     listed = (repository / "jars.xml").read_bytes()
     folder = CACHE / f"jars-{hashlib.sha256(listed).hexdigest()[:12]}"
     folder.mkdir(parents=True, exist_ok=True)
-    with alone(CACHE / "lock"):
-        if not (folder / ".resolved").exists():
-            _fetch(repository, folder)
+    if not (folder / ".resolved").exists():
+        with alone(CACHE / "lock"):
+            if not (folder / ".resolved").exists():
+                _fetch(repository, folder)
     return folder
 
 
