@@ -11,7 +11,6 @@ from pyspark.sql.types import StructType
 
 from . import output_limits, output_schema, output_subject
 from .settings import Topic
-from .shapes import RESERVED
 
 
 def prepare(topic: Topic, columns: StructType) -> None:
@@ -31,8 +30,7 @@ def foresee(topic: Topic, columns: StructType) -> str:
     Raises:
         see ``prepare``.
     """
-    own = StructType([column for column in columns if column.name not in RESERVED])
-    return output_subject.foresee(topic, own, "AVRO", output_schema.schema_of)
+    return output_subject.foresee(topic, columns, "AVRO", output_schema.schema_of)
 
 
 def encode(rows: DataFrame, topic: Topic) -> DataFrame:

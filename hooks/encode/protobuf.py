@@ -23,7 +23,6 @@ from . import output_schema, output_subject
 from .flags import Flags, any_within, flags
 from .output_text import compiled, message_of
 from .settings import Topic
-from .shapes import RESERVED
 
 NO_NULL = "it has a null where the message of the output topic has none"
 CONFIG = PtarsConfig(timestamp_unit="us", list_value_name="element", map_value_nullable=True)
@@ -46,8 +45,7 @@ def foresee(topic: Topic, columns: StructType) -> str:
     Raises:
         see ``prepare``.
     """
-    own = StructType([column for column in columns if column.name not in RESERVED])
-    return output_subject.foresee(topic, own, "PROTOBUF", output_schema.schema_of)
+    return output_subject.foresee(topic, columns, "PROTOBUF", output_schema.schema_of)
 
 
 def encode(rows: DataFrame, topic: Topic) -> DataFrame:
