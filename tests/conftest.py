@@ -7,6 +7,8 @@ import pytest
 import shared_classes
 
 os.environ.setdefault("JDK_JAVA_OPTIONS", shared_classes.java_options())
+# As the products' own conftest.py has it, for JVMs that start before it is read.
+os.environ.setdefault("SPARK_DRIVER_MEMORY", "2g")
 # A worker of Spark that compiles all that it imports takes three times as long to start.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
