@@ -17,7 +17,8 @@ from .errors import NoAnswerError, PipelineError, SettingsError
 from .settings import Settings, Topic
 
 PASSWORD = "PIPELINE_DATABASE_PASSWORD"  # noqa: S105  # the name of it
-ATTEMPTS = 5
+WAITS_S = (1, 5, 15, 40)
+"""Before the second attempt and those after it: a failover may take a minute."""
 PASSES_BY = ("08", "40", "57P")
 """SQLSTATEs of a lost connection, of a deadlock or a failed serialization, of a shutdown."""
 AUTHORITIES = (
@@ -130,19 +131,21 @@ def connect(topic: Topic) -> Connection:
 
 
 def try_again(attempt: Callable[[], Result]) -> Result:
-    """Does ``attempt``, and does it again while what stops it passes by; up to ``ATTEMPTS`` times.
+    """Does ``attempt``, and does it again while what stops it passes by: see ``WAITS_S``.
 
     Raises:
         psycopg.Error, NoAnswerError: what stopped the last attempt, or what does not pass by.
     """
-    for number in range(1, ATTEMPTS):
+    for number, wait_s in enumerate(WAITS_S, 1):
         try:
             return attempt()
         except (psycopg.OperationalError, NoAnswerError) as error:
             if isinstance(error, psycopg.Error) and not passes_by(error):
                 raise
-            log.warning("attempt %d of %d ended: %s", number, ATTEMPTS, type(error).__name__)
-            time.sleep(min(0.5 * 2**number, 10))
+            log.warning(
+                "attempt %d of %d ended: %s", number, len(WAITS_S) + 1, type(error).__name__
+            )
+            time.sleep(wait_s)
     return attempt()
 
 

@@ -15,12 +15,13 @@ from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 
-from .database_errors import DatabaseError
-from .errors import NoAnswerError
+from .database_errors import WRONG_LOGIN, DatabaseError
+from .errors import NoAnswerError, SettingsError
 from .settings import Settings, Topic
 
 PASSWORD = "PIPELINE_DATABASE_PASSWORD"  # noqa: S105  # the name of it
-ATTEMPTS = 5
+WAITS_S = (1, 5, 15, 40)
+"""Before the second attempt and those after it: a failover may take a minute."""
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
 
@@ -140,7 +141,8 @@ def connect(topic: Topic) -> Connection:
     """An open connection.
 
     Raises:
-        NoAnswerError: the database does not answer, or does not let this user in.
+        NoAnswerError: the database does not answer.
+        SettingsError: it does not let this user in; tried again, that could lock the user out.
     """
     database = topic.settings.database
     jvm: Any = SparkContext._jvm
@@ -153,7 +155,8 @@ def connect(topic: Topic) -> Connection:
         spark.DriverRegistry.register(database.driver)
         raw = jvm.java.sql.DriverManager.getConnection(address(topic.settings), properties)
     except Py4JJavaError as error:
-        raise NoAnswerError(
+        kind = SettingsError if _code(error.java_exception) in WRONG_LOGIN else NoAnswerError
+        raise kind(
             f"No connection to the database {database.name} at {database.host}:{database.port} as "
             f"{database.user}: {_first_line(error.java_exception)} Nothing was written. Check the "
             f"section database of the settings, the variable {PASSWORD}, and that the server is "
@@ -163,20 +166,20 @@ def connect(topic: Topic) -> Connection:
 
 
 def try_again(attempt: Callable[[], Result]) -> Result:
-    """Does ``attempt``, and does it again while what stops it passes by; up to ``ATTEMPTS`` times.
+    """Does ``attempt``, and does it again while what stops it passes by: see ``WAITS_S``.
 
     Raises:
         DatabaseError, NoAnswerError: what stopped the last attempt, or what does not pass by.
     """
-    for number in range(1, ATTEMPTS):
+    for number, wait_s in enumerate(WAITS_S, 1):
         try:
             return attempt()
         except (DatabaseError, NoAnswerError) as error:
             if isinstance(error, DatabaseError) and not error.passes_by:
                 raise
             why = error.reason if isinstance(error, DatabaseError) else type(error).__name__
-            log.warning("attempt %d of %d ended: %s", number, ATTEMPTS, why)
-            time.sleep(min(0.5 * 2**number, 10))
+            log.warning("attempt %d of %d ended: %s", number, len(WAITS_S) + 1, why)
+            time.sleep(wait_s)
     return attempt()
 
 
@@ -187,8 +190,8 @@ def what_was_said(error: Exception, connection: Connection) -> DatabaseError | N
     """
     java: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     while java is not None:
-        if is_instance_of(SparkContext._gateway, java, "java.sql.SQLException"):
-            code, state = int(java.getErrorCode()), str(java.getSQLState() or "")
+        if (code := _code(java)) is not None:
+            state = str(java.getSQLState() or "")
             return DatabaseError(code, state, _first_line(java), connection.is_lost())
         java = java.getCause()
     return None
@@ -207,6 +210,13 @@ def table_of(topic: Topic) -> str:
 def _in_braces(value: str) -> str:
     """A value in the driver's URL, where ``;`` and the like would end it."""
     return value if re.fullmatch(r"[\w.-]*", value) else "{" + value.replace("}", "}" * 2) + "}"
+
+
+def _code(java: Any) -> int | None:
+    """The database's number of an error in Java; None where it is not of a database."""
+    if is_instance_of(SparkContext._gateway, java, "java.sql.SQLException"):
+        return int(java.getErrorCode())
+    return None
 
 
 def _first_line(java: Any) -> str:

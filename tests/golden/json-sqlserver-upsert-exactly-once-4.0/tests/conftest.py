@@ -11,3 +11,5 @@ os.environ.setdefault(
     "JDK_JAVA_OPTIONS",
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
 )
+# Spark keeps something of each query that has ended: hundreds in one session fill its gigabyte.
+os.environ.setdefault("SPARK_DRIVER_MEMORY", "2g")

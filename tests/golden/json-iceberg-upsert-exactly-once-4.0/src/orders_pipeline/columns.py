@@ -90,7 +90,8 @@ def _check_named_columns(topic: Topic, columns: StructType) -> None:
     }
     for setting, names in named.items():
         for name in names:
-            if name.lower() not in types:
+            is_key = setting == "table.key_columns"  # looked up as it is spelt
+            if name not in columns.fieldNames() if is_key else name.lower() not in types:
                 raise SettingsError(
                     f"{setting} names {name!r}, which the table of {topic.name} would not have. "
                     f"After transform.py its columns are: {', '.join(columns.fieldNames())}"

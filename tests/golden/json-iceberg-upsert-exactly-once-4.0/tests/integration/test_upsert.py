@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from orders_pipeline import backfill, sink
+from orders_pipeline import backfill, columns, sink
 from orders_pipeline import pipeline as steps
 from orders_pipeline.batch import Written
 from orders_pipeline.errors import BatchError, SettingsError
@@ -54,6 +54,17 @@ def test_key_that_the_transform_makes_null_stops_the_query(
     with pytest.raises(BatchError, match="null in the key column id"):
         pipeline.drain()
     assert state(pipeline) == {}
+
+
+def test_key_that_the_transform_spells_otherwise_is_refused(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a sink looks up of a key, it looks up by its name."""
+    monkeypatch.setattr(
+        columns, "transform", lambda topic, rows: rows.withColumn("ID", F.upper("id"))
+    )
+    with pytest.raises(SettingsError, match=r"names 'id', which .* its columns are: .*\bID\b"):
+        make().drain()
 
 
 def test_null_value_deletes_the_row_of_its_key(make: MakePipeline) -> None:

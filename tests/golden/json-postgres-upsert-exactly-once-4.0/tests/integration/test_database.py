@@ -374,7 +374,7 @@ def test_batch_may_have_been_written_when_its_commit_is_never_heard_of(
     make: MakePipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection ends right after a batch's commit, and there is none any more."""
-    monkeypatch.setattr(database, "ATTEMPTS", 2)
+    monkeypatch.setattr(database, "WAITS_S", (1,))
     pipeline = make()
     pipeline.send(event("a", 1))
     note, transaction, opened = ledger.note, psycopg.Connection.transaction, database.opened
@@ -473,7 +473,7 @@ def test_database_that_is_down_stops_the_start(
     make: MakePipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Expected: a sentence with the address, without the password."""
-    monkeypatch.setattr(database, "ATTEMPTS", 2)
+    monkeypatch.setattr(database, "WAITS_S", (1,))
     monkeypatch.setenv(PASSWORD, "a-secret")
     pipeline = make(database={"port": 1})
 

@@ -1,7 +1,9 @@
 """Which SQL Server type holds a column, and how its values get there.
 
-Numbers, text and bytes go by JDBC as what they are. Dates and timestamps go as text, since JDBC
-would read them by the clock and the calendar of the machine that a task happens to run on.
+Text, bytes and most numbers go by JDBC as what they are. Dates and timestamps go as text, since
+JDBC would read them by the clock and the calendar of the machine that a task happens to run on;
+decimals too, and small integers as larger ones: for a null among those Spark names another type
+than for a number, and at each change the driver has the server prepare the statement anew.
 """
 
 import re
@@ -92,9 +94,12 @@ def holds(there: str, wanted: str) -> bool:
 
 
 def staged_type(kind: DataType) -> str:
-    """The type of a staged column that is no key."""
-    is_text = isinstance(kind, (DateType, TimestampType, TimestampNTZType))
-    return SCALARS[StringType] if is_text else str(type_for(kind))
+    """The type of a staged column that is no key of text."""
+    if isinstance(kind, (DateType, TimestampType, TimestampNTZType, DecimalType)):
+        return "nvarchar(64)"
+    if isinstance(kind, (ByteType, ShortType)):
+        return "int"
+    return str(type_for(kind))
 
 
 def to_stage(name: str, kind: DataType) -> Column:
@@ -107,6 +112,11 @@ def to_stage(name: str, kind: DataType) -> Column:
         return F.date_format(column, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")
     if isinstance(kind, DateType):
         return column.cast("string")
+    if isinstance(kind, DecimalType):
+        # Not a cast, which writes 0E-18 where Spark's ANSI mode is off.
+        return F.regexp_replace(F.format_number(column, kind.scale), ",", "")
+    if isinstance(kind, (ByteType, ShortType)):
+        return column.cast("int")
     if isinstance(kind, (ArrayType, MapType, StructType)):
         return F.to_json(column, JSON_OPTIONS)
     return column
@@ -115,7 +125,7 @@ def to_stage(name: str, kind: DataType) -> Column:
 def from_staged(staged: str, there: str) -> str:
     """The value of a staged column for one of the type ``there``."""
     # Without a cast elsewhere: one to nvarchar(3) would cut what the insert refuses.
-    return f"CAST({staged} AS {there})" if there.startswith("date") else staged
+    return f"CAST({staged} AS {there})" if there.startswith(("date", "decimal")) else staged
 
 
 def length_of(there: str) -> int | None:

@@ -2,9 +2,15 @@
 
 import re
 
-PASSES_BY = {1205, 1222, 2714, 3960, 40197, 40501, 40613}
-"""Errors of a deadlock, a lock that was not had in time, an object that another made meanwhile, a
-snapshot that was overtaken; of Azure, a server that restarts, is busy, is not there just now."""
+PASSES_BY = {
+    *(1204, 1205, 1222, 2714),  # locks: none left, a deadlock, not had in time; made by another
+    *(701, 802, 8645, 8651),  # memory
+    3906,  # read-only, as after a failover
+    *(10928, 10929, 40020, 40143, 40166, 40197, 40501, 40540, 40613),  # Azure: restarts, is busy
+}
+"""Errors of what another transaction, or the server itself, will soon be done with."""
+WRONG_LOGIN = {18456, 18470, 18486, 18487, 18488}
+"""Errors of a login with a password that is wrong or too old, or that is disabled or locked."""
 REFUSES = {
     **dict.fromkeys((2601, 2627), "a unique key"),
     **dict.fromkeys((220, 232, 8115), "a number too large"),

@@ -24,7 +24,8 @@ class DatabaseSettings(Section):
     """Others of the JDBC driver's properties, such as trustStore or multiSubnetFailover."""
     max_connections: Annotated[int, Field(gt=0)] = 8
     """Connections that a batch's tasks open at once, at most; the driver has one beside them."""
-    connect_timeout_s: Annotated[int, Field(gt=1)] = 10
+    connect_timeout_s: Annotated[int, Field(gt=1)] = 30
+    """With 10 or less, the driver does not try again by itself while Azure moves a database."""
     url: str | None = None
     """A whole JDBC URL instead of host, port, name, TLS and properties; the tests set it."""
     driver: str = "com.microsoft.sqlserver.jdbc.SQLServerDriver"

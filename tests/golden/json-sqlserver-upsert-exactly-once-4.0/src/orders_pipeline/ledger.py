@@ -10,7 +10,6 @@ A table is known by the number that SQL Server gave it: one made anew has no bat
 import json
 import logging
 import uuid
-from datetime import UTC, datetime
 from typing import Any
 
 from .batch import Batch, Refused
@@ -99,14 +98,14 @@ def note(
         "label": json.dumps(batch.label()),
         "refused": json.dumps(refused),
         "attempt": attempt,
-        "written_at": datetime.now(UTC).isoformat(timespec="microseconds"),
     }
     batches = _ours(topic, BATCHES)
-    changes = ", ".join(f"{name} = ?" for name in values)
+    # By the server's clock: those of two machines that feed a table may differ.
+    changes = ", ".join([*(f"{name} = ?" for name in values), "written_at = SYSDATETIMEOFFSET()"])
     change = f"UPDATE {batches} SET {changes} WHERE table_id = ? AND pipeline = ?"
     if not connection.execute(change, *values.values(), *key.values()):
         names, places = ", ".join([*values, *key]), ", ".join("?" * len([*values, *key]))
-        add = f"INSERT INTO {batches} ({names}) VALUES ({places})"
+        add = f"INSERT INTO {batches} ({names}, written_at) VALUES ({places}, SYSDATETIMEOFFSET())"
         connection.execute(add, *values.values(), *key.values())
 
 

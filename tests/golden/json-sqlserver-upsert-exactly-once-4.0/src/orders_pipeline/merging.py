@@ -17,13 +17,16 @@ from .counting import every, observe
 from .database import connect, try_again
 from .database_errors import DatabaseError
 from .delivery import AFTER_A_FAILURE
-from .errors import BatchError, NoAnswerError
+from .errors import BatchError, NoAnswerError, SettingsError
 from .halving import refused_rows
 from .settings import Topic
 from .staging import Apply, is_mark, staged, unfit, unfit_rows, without
 
 MAX_REFUSED = 100
-"""With more refused rows in a batch than this, it is the table that is wrong."""
+"""With more rows in a batch that the table refuses than this, it is the table that is wrong."""
+MAX_UNFIT = 100_000
+"""As many rows of a batch as no table takes are looked up, which this process has room for; whether
+they are too many, the breaker judges."""
 EVERY = "1 = 1"
 
 
@@ -45,7 +48,7 @@ def merge(
     With a ``batch``, it is noted in the same transaction.
 
     Raises:
-        NoAnswerError: the database does not answer; nothing was written.
+        NoAnswerError, SettingsError: see ``database.connect``; nothing was written.
         RefusedError: another process writes the table now; nothing was written.
         BatchError: the table took no row, or refuses too many; or it is not known whether the batch
             was written.
@@ -89,9 +92,10 @@ def _merge_without(
             f"Nothing of the batch was written. Put them back, then {AFTER_A_FAILURE}."
         )
     why = unfit(rows.schema, there, keys)
-    accepted, counts = observe(without(rows, refused), received=every())
+    candidates = without(rows, refused)
+    counted, counts = observe(candidates, received=every(), misfits=F.count(why))
     # Kept, and read once before they are written: no count ever comes from Spark's JDBC writer.
-    chosen = choose(accepted).persist()
+    chosen = choose(counted.where(why.isNull())).persist()
     transaction = uuid.uuid4().hex
     done: list[Written] = []
 
@@ -111,13 +115,13 @@ def _merge_without(
                         received=received + len(refused),
                         written=written,
                         deleted=deleted,
-                        deduplicated=received - count,
+                        deduplicated=received - len(misfits) - count,
                         stale=count - written - deleted,
-                        refused=refused,
+                        refused=[*refused, *misfits],
                     )
                     if batch:
                         ledger.check_writer(connection, topic)
-                        ledger.note(connection, batch, topic, refused, transaction)
+                        ledger.note(connection, batch, topic, result.refused, transaction)
                     done.append(result)
             except DatabaseError as error:
                 if not error.passes_by:
@@ -130,13 +134,17 @@ def _merge_without(
         return done[-1]
 
     try:
-        [(count, misfits)] = chosen.agg(every(), F.count(why)).collect()
-        if misfits:
-            limit = MAX_REFUSED + 1 - len(refused)
-            raise _RefusedRows(unfit_rows(without(rows, refused), why, limit))
+        [(count,)] = chosen.agg(every()).collect()
         received = int(counts.get["received"])
+        misfits = unfit_rows(candidates, why, MAX_UNFIT + 1) if counts.get["misfits"] else []
+        if len(misfits) > MAX_UNFIT:
+            raise BatchError(
+                f"More than {MAX_UNFIT:,} rows of a batch of {topic.name} hold what SQL Server has "
+                f"no place for; the first: {misfits[0].message}. Nothing of the batch was written. "
+                f"Make them fit in transform.py, then {AFTER_A_FAILURE}."
+            )
         return try_again(attempt)
-    except (DatabaseError, NoAnswerError) as error:
+    except (DatabaseError, NoAnswerError, SettingsError) as error:
         if not done:
             raise
         raise BatchError(

@@ -13,7 +13,7 @@ JARS = "jars"
 
 
 def jar_paths() -> list[str]:
-    """The jars of the Kafka connector.
+    """The jars of the Kafka connector and of the database's driver.
 
     Raises:
         SettingsError: the folder is empty or missing.

@@ -14,7 +14,15 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, FloatType, StringType, StructType
+from pyspark.sql.types import (
+    DateType,
+    DoubleType,
+    FloatType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from .batch import Refused
 from .catalog import Held, number_of
@@ -26,6 +34,8 @@ from .leftovers import staging_name
 from .settings import Topic
 
 ROWS_PER_ROUND_TRIP = 1_000
+SMALLEST = {FloatType: 2.0**-126, DoubleType: 2.0**-1022}
+"""Nearer to zero there is but zero in SQL Server's ``real`` and ``float``."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +76,9 @@ def staged(
     # Not the rows' own names, which Spark's writer would have to quote.
     columns = {field.name: f"c{place}" for place, field in enumerate(rows.schema)}
     types = ", ".join(f"{columns[f.name]} {_type(f.name, rows, there, keys)}" for f in rows.schema)
-    connection.execute(f"CREATE TABLE {name} (_row bigint IDENTITY(1,1), {types})")
+    # By its number a row is found among all, for ``halving``.
+    numbered = "_row bigint IDENTITY(1,1) PRIMARY KEY"
+    connection.execute(f"CREATE TABLE {name} ({numbered}, {types})")
     try:
         _fill(rows, list(columns.values()), topic, name, connection)
         [(held,)] = connection.query(f"SELECT count(*) FROM {name}")
@@ -96,11 +108,16 @@ def unfit(rows: StructType, there: dict[str, Held], keys: list[str]) -> Column:
     """Why a row cannot be staged, in words that have nothing of it in them; null where it can."""
     why: Column = F.lit(None).cast("string")
     for field in rows:
-        column = F.col(_quoted(field.name))
-        if isinstance(field.dataType, (FloatType, DoubleType)):
+        column, kind = F.col(_quoted(field.name)), field.dataType
+        if isinstance(kind, (FloatType, DoubleType)):
             finite = ~F.isnan(column) & (F.abs(column) != F.lit(float("inf")))
             why = F.when(~finite, f"{field.name} is no finite number").otherwise(why)
-        if field.name in keys and isinstance(field.dataType, StringType):
+            tiny = (column != 0) & (F.abs(column) < F.lit(SMALLEST[type(kind)]))
+            why = F.when(tiny, f"{field.name} is too close to zero").otherwise(why)
+        if isinstance(kind, (DateType, TimestampType, TimestampNTZType)):
+            beyond = ~F.year(column).between(1, 9999)
+            why = F.when(beyond, f"{field.name} is not of the years 1 to 9999").otherwise(why)
+        if field.name in keys and isinstance(kind, StringType):
             why = F.when(column.endswith(" "), f"{field.name} ends in a space").otherwise(why)
             units = F.octet_length(F.encode(column, "UTF-16LE")) / 2
             longest = length_of(there[field.name.lower()].kind)

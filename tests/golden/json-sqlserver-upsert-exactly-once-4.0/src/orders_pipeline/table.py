@@ -17,6 +17,8 @@ from .settings import Topic
 
 LONGEST_NAME = 128
 """In UTF-16 units."""
+NAME_IS_TAKEN = 2714
+"""SQL Server's number for that; it passes by where another process has just made the table."""
 COLLATION = "Latin1_General_100_BIN2"
 """For text that is a key: by most others, ``a`` and ``A`` would be one key."""
 log = logging.getLogger(__name__)
@@ -36,6 +38,11 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
     try:
         try_again(lambda: _prepare(topic, wanted))
     except DatabaseError as error:
+        if error.code == NAME_IS_TAKEN:
+            raise RefusedError(
+                f"{topic.location} is no table, but a view or another object. Nothing was written. "
+                "Name another with table.table_name, then start again."
+            ) from error
         if error.passes_by:
             raise StorageError(
                 f"The table {topic.location} could not be made ready: {error.reason}. No batch "
@@ -60,6 +67,7 @@ def _prepare(topic: Topic, wanted: dict[str, str]) -> None:
                 _check_types(topic, present, wanted)
                 _check_required(topic, present, wanted)
                 _add_missing(connection, topic, present, wanted)
+                _check_names(connection, topic, wanted)
             _check_key(connection, topic)
             ledger.take_over(connection, topic)
         remove_left(connection, topic, _number(connection, topic))
@@ -166,6 +174,12 @@ def _add_missing(
         log.info("adding to %s: %s", topic.location, list(missing))
     for name, kind in missing.items():
         connection.execute(f"ALTER TABLE {table_of(topic)} ADD {_part(name, kind)}")
+
+
+def _check_names(connection: Connection, topic: Topic, wanted: dict[str, str]) -> None:
+    """Has the server find each column: to a database that tells case apart, ``ID`` is no ``id``."""
+    names = ", ".join(map(quoted, wanted))
+    connection.query(f"SELECT {names} FROM {table_of(topic)} WHERE 1 = 0")
 
 
 def _check_key(connection: Connection, topic: Topic) -> None:

@@ -150,6 +150,7 @@ def _as_sql_server() -> list[str]:
         "CREATE SCHEMA IF NOT EXISTS dbo",
         "CREATE SCHEMA IF NOT EXISTS sys",
         "CREATE TABLE IF NOT EXISTS sys.dropped (name nvarchar(300) PRIMARY KEY, times int)",
+        "CREATE ALIAS IF NOT EXISTS SYSDATETIMEOFFSET FOR 'java.time.OffsetDateTime.now()'",
         "CREATE VIEW IF NOT EXISTS sys.schemas AS SELECT SCHEMA_NAME AS name, "
         "SCHEMA_NAME AS schema_id FROM INFORMATION_SCHEMA.SCHEMATA",
         "CREATE VIEW IF NOT EXISTS sys.tables AS SELECT TABLE_NAME AS name, "

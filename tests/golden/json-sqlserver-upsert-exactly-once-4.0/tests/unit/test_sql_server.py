@@ -3,6 +3,7 @@
 H2, which the integration tests run on, never sees the locking hint and the collation.
 """
 
+import os
 import re
 import time
 from typing import Any
@@ -14,12 +15,14 @@ from sqlglot import exp
 from orders_pipeline import sink
 from orders_pipeline.catalog import columns_of
 from orders_pipeline.column_types import holds
-from orders_pipeline.database import Connection, address, try_again
+from orders_pipeline.database import PASSWORD, Connection, address, try_again
 from orders_pipeline.database_errors import DatabaseError
 from orders_pipeline.settings import Settings, Topic
 from orders_pipeline.staging import Staging
-from orders_pipeline.table import _create
+from orders_pipeline.table import _check_names, _create
 from orders_pipeline.table_settings import check_tables
+
+from tests.support.environment import leave_out_settings
 
 AWKWARD = "a [key] of 'ours' ?"
 STAGING = Staging(
@@ -116,6 +119,17 @@ def test_value_is_wanted_in_no_column_that_sql_server_fills() -> None:
     assert [name for name, column in held.items() if column.needs_value] == ["wanted"]
 
 
+def test_start_asks_for_each_column_as_it_is_spelt() -> None:
+    """A database that tells case apart has the ``id`` that is asked for, or says what is wrong."""
+    recorder = Recorder()
+    _check_names(recorder, topic(), {"id": "int", AWKWARD: "int"})
+
+    [statement] = recorder.statements
+    found = parsed(statement)
+    assert isinstance(found, exp.Select)
+    assert found.named_selects == ["id", AWKWARD]
+
+
 def test_two_topics_are_refused_when_their_tables_differ_in_case_only() -> None:
     tables = {
         name: topic().table.model_copy(update={"schema_name": schema_name, "table_name": name})
@@ -142,7 +156,7 @@ def test_property_cannot_end_where_it_should_not() -> None:
     [
         (DatabaseError(1205, "40001", "was deadlocked and chosen as the victim"), True, False),
         (DatabaseError(1222, "S0051", "Lock request time out period exceeded."), True, False),
-        (DatabaseError(3960, "S0001", "Snapshot isolation transaction aborted"), True, False),
+        (DatabaseError(3906, "S0001", "Failed to update database, it is read-only"), True, False),
         (DatabaseError(0, "08S01", "Connection reset"), True, False),
         (DatabaseError(2627, "23000", "Violation of UNIQUE KEY constraint 'k'. (x)"), False, True),
         (DatabaseError(2628, "S0001", "would be truncated in table 't'. Value: 'x'"), False, True),
@@ -153,6 +167,20 @@ def test_property_cannot_end_where_it_should_not() -> None:
 def test_error_is_known_by_its_number(error: DatabaseError, passes_by: bool, refuses: bool) -> None:
     assert (error.passes_by, error.refuses) == (passes_by, refuses)
     assert not (refuses and re.search("'x'|\\(x\\)", error.reason))
+
+
+def test_password_of_a_real_server_stays_for_the_tests_and_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "environ", {PASSWORD: "its", "PIPELINE_DATABASE__HOST": "another"})
+    leave_out_settings()
+    assert PASSWORD not in os.environ
+
+    given = {PASSWORD: "its", "PIPELINE_DATABASE__HOST": "another", "SQLSERVER_URL": "jdbc:…"}
+    monkeypatch.setattr(os, "environ", given)
+    leave_out_settings()
+    assert os.environ[PASSWORD] == "its"
+    assert "PIPELINE_DATABASE__HOST" not in os.environ
 
 
 def test_log_says_what_ended_an_attempt_and_no_value(
