@@ -24,7 +24,7 @@ from .flags import Flags, any_within, flags
 from .output_text import compiled, message_of
 from .settings import Topic
 
-NO_NULL = "it has a null where the message of the output topic has none"
+NO_PLACE = "it has a null where the message of the output topic has none, or two fields of a oneof"
 CONFIG = PtarsConfig(timestamp_unit="us", list_value_name="element", map_value_nullable=True)
 
 
@@ -52,7 +52,7 @@ def encode(rows: DataFrame, topic: Topic) -> DataFrame:
     """The column ``row`` STRUCT becomes ``value`` BINARY and ``refused`` STRING, one of them null.
 
     Refused is a row with a null in a list or a map, or where the message, which somebody else
-    registered, has a field that is never absent.
+    registered, has a field that is never absent; and one with two fields of which that has one.
 
     Raises:
         see ``prepare``.
@@ -85,13 +85,20 @@ def _encoded(
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         del columns["row"]
         columns["value"] = pc.if_else(lossy, pa.scalar(None, pa.binary()), values)
-        columns["refused"] = pc.if_else(lossy, pa.scalar(NO_NULL), pa.scalar(None, pa.string()))
+        columns["refused"] = pc.if_else(lossy, pa.scalar(NO_PLACE), pa.scalar(None, pa.string()))
         yield pa.RecordBatch.from_pydict(columns)
 
 
 def _lossy(rows: pa.StructArray, message: Descriptor) -> Flags:
-    """Of each row whether it has a null that the message would turn into something else."""
+    """Of each row whether it has a null that the message would turn into something else.
+
+    Or two fields of a oneof, of which a reader would find one.
+    """
     found = np.zeros(len(rows), np.bool_)
+    names = {column.name for column in rows.type}
+    for oneof in message.oneofs:
+        held = [flags(rows.field(f.name).is_valid()) for f in oneof.fields if f.name in names]
+        found |= np.sum(held, axis=0) > 1
     for place, column in enumerate(rows.type):
         field = message.fields_by_name[column.name]
         values = rows.field(place)
@@ -100,7 +107,7 @@ def _lossy(rows: pa.StructArray, message: Descriptor) -> Flags:
             found |= any_within(values, _lossy_or_null(values.items, value))
         elif isinstance(values, pa.ListArray):
             found |= any_within(values, _lossy_or_null(values.values, field))
-        elif not field.has_presence:
+        elif field.is_required or not field.has_presence:
             found |= flags(values.is_null())
         elif isinstance(values, pa.StructArray):
             found |= _lossy_or_null(values, field) & flags(values.is_valid())

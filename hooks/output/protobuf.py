@@ -60,13 +60,18 @@ def schema_of(columns: StructType, newest: str | None, name: str) -> str:
     message's, where there is no version yet.
 
     Raises:
-        RefusedError: a column has no form in Protobuf, or another in *newest*; or two names are
-            one to Protobuf.
+        RefusedError: a column has no form in Protobuf, or another in *newest*; two names are one to
+            Protobuf; or *newest* requires a field without a column, or is of an edition.
     """
     text = ProtoText(newest if newest else f'syntax = "proto3";\n\nmessage {name} ' + "{\n}\n")
     _extend(text, text.first, wire_row(columns))
     schema = text.edited()
     file = compiled(schema)
+    if file.syntax == "editions":
+        raise RefusedError(
+            "The schema of the output topic is of an edition, which ptars does not write. Nothing "
+            "was written. Register it as proto3"
+        )
     message_of(file)
     if file.syntax == "proto3":
         for message in ProtoText(schema).messages.values():
@@ -110,6 +115,7 @@ def _extend(text: ProtoText, name: str, columns: StructType) -> None:
     """Gives the message called *name*, and those within it, a field for each column."""
     message = text.messages[name]
     held = {field.name: field for field in message.field}
+    _refuse_unfilled(message, columns.fieldNames())
     number = _highest_number(message)
     for column in columns:
         if column.name in held:
@@ -117,6 +123,16 @@ def _extend(text: ProtoText, name: str, columns: StructType) -> None:
         else:
             number += 1
             text.add(name, _declared(column.name, column.dataType, number))
+
+
+def _refuse_unfilled(message: DescriptorProto, columns: list[str]) -> None:
+    """Proto2's readers take no record that lacks a required field."""
+    for field in message.field:
+        if field.label == FieldDescriptorProto.LABEL_REQUIRED and field.name not in columns:
+            raise RefusedError(
+                f"The schema of the output topic requires {field.name}, for which there is no "
+                "column. Nothing was written. Make one in transform.py"
+            )
 
 
 def _compare(text: ProtoText, field: FieldDescriptorProto, column: DataType) -> None:

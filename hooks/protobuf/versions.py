@@ -32,7 +32,17 @@ def messages_by_id(
 
 def _messages(version: Registered) -> dict[tuple[int, ...], str] | None:
     file = file_of(version)
-    return {place: name for name, place in message_names(file).items()} if file else None
+    if file is None:
+        return None
+    places = {place: name for name, place in message_names(file).items()}
+    if _descriptor(_FILE, version.schema):
+        return places
+    # Of a text, serializers that compile it count what maps and groups are made of as messages, and
+    # those that read it do not. A place that is of one message to these and of another to those is
+    # of none.
+    written = {place: name for name, place in message_names(file, as_written=True).items()}
+    both = places | written
+    return {place: name for place, name in both.items() if places.get(place, name) == name}
 
 
 @lru_cache(maxsize=1024)

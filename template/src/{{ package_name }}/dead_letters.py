@@ -44,6 +44,8 @@ FAILURES = (
 """All that a broker that refuses, or does not answer, ends in."""
 HEADROOM_BYTES = 4096
 """Room for our headers and framing beside what the largest record has."""
+MESSAGE_CHARACTERS = 700
+"""Of a reason's text; the rest of it would leave no room for the others."""
 log = logging.getLogger(__name__)
 
 
@@ -169,7 +171,7 @@ def _letter(batch: Batch, topic: Topic, limit_bytes: int) -> list[Column]:
         F.col("_partition"),
         F.col("_offset"),
         F.col("rejected.reason"),
-        F.col("rejected.message"),
+        F.substring("rejected.message", 1, MESSAGE_CHARACTERS),
         F.lit("VALUE_CONVERTER"),
         F.lit(topic.settings.name),
         F.lit(batch.id),

@@ -3,8 +3,8 @@
     python scripts/compile_protos.py [--check] schemas/orders.proto ...
 
 The second file is a serialized ``FileDescriptorSet``, the topic's own file last, after all that it
-imports: other files of ``schemas/``, and Protobuf's own. Both are kept in git. ``--check`` compiles
-nothing and says which of them has fallen behind.
+imports: other files of ``schemas/``, and Protobuf's own. Both are kept in git. What is of the same
+text still is left as it is. ``--check`` compiles nothing and says what has fallen behind.
 """
 
 import subprocess
@@ -28,6 +28,10 @@ def compile_proto(source: Path) -> str | None:
     if not source.is_file():
         return f"{source} is missing. Write the topic's messages there, the record's first."
     made, folder = source.with_suffix(".binpb"), source.parent
+    # Not by the files' times: git gives both that of the checkout.
+    if check_proto(source) is None:
+        return None
+    print(f"Compiling {source}")
     # Written aside first: a compilation that fails leaves the last good one.
     aside = source.with_suffix(".new")
     protoc = [sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={folder}"]

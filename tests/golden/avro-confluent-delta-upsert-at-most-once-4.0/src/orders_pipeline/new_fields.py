@@ -41,7 +41,8 @@ def waiting(topic: Topic, fields: StructType) -> list[NewField]:
     """
     if topic.settings.registry.new_fields == "ignore":
         return []
-    return _addable(topic.schema_path, fields, latest(topic, TYPE))
+    keys = tuple(name.lower() for name in topic.table.key_columns)
+    return _addable(topic.schema_path, fields, latest(topic, TYPE), keys)
 
 
 def remembered(topic: Topic) -> list[NewField]:
@@ -58,10 +59,16 @@ def remember(topic: Topic, new: list[NewField]) -> None:
 
 # Cached, so that what cannot be taken up is logged once.
 @lru_cache(maxsize=256)
-def _addable(path: Path, fields: StructType, newest: Registered) -> list[NewField]:
+def _addable(
+    path: Path, fields: StructType, newest: Registered, keys: tuple[str, ...]
+) -> list[NewField]:
     found: list[NewField] = []
     for name in differences.unread_fields(fields, newest):
         if "." in name:
+            continue
+        if name.lower() in keys:
+            why = "a table does not tell it from a key column, as they differ in case alone"
+            log.warning("%s of version %d is not taken up: %s", name, newest.version, why)
             continue
         try:
             new = new_field(fields, newest, name)

@@ -274,12 +274,15 @@ def test_field_whose_column_has_another_type_is_refused_until_it_is_ignored(
 def test_field_that_no_table_holds_is_left_and_named(
     make: MakePipeline, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """New: one that is never anything but null, and one that a table holds."""
+    """New: one that is never anything but null, one called as the key, one that a table holds."""
     pipeline = make(registry={"new_fields": "add"})
-    register(pipeline.topic, record(ID, AMOUNT, NOTE, {"name": "nothing", "type": "null"}, MORE))
+    beside = {"name": "ID", "type": ["null", "string"], "default": None}
+    nothing = {"name": "nothing", "type": "null"}
+    register(pipeline.topic, record(ID, AMOUNT, NOTE, nothing, beside, MORE))
     pipeline.send(event("a", 1))
     pipeline.drain()
 
+    assert "ID of version 2 is not taken up: a table does not tell it from a key" in caplog.text
     assert "nothing of version 2 is not taken up" in caplog.text
     assert pipeline.rows()[0].asDict().keys() >= {"id", "more"}
     assert "nothing" not in pipeline.rows()[0].asDict()

@@ -90,6 +90,22 @@ def test_wrong_setting_is_named(conf: Path, text: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PIPELINE_TOPIC__REFUNDS__KEY_COLUMNS", '["a"]'),
+        ("PIPELINE_TOPIC", '{"refunds": {"key_columns": ["a"]}}'),
+    ],
+)
+def test_list_of_one_topic_comes_from_a_variable_as_json(
+    conf: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    tables = load().tables
+    assert tables["refunds"].key_columns == ["a"]
+    assert tables["orders"].key_columns != ["a"]
+
+
+@pytest.mark.parametrize(
     ("name", "value", "said"),
     [
         ("PIPELINE_CONF", "/nowhere/pipeline.toml", "PIPELINE_CONF names /nowhere"),

@@ -32,7 +32,8 @@ def ingest(records: DataFrame, batch: Batch, topic: Topic, fields: StructType) -
     is in their value.
 
     Raises:
-        RefusedError: the table has this batch, but with other records than are planned for it now.
+        RefusedError: the output topic has this batch, but with another schema than the records are
+            read by now.
         DeadLetterError: the rows are in the table, the dead letters are not all stored.
         BreakerTripped: all steps are done, but too many of the records were rejected.
     """
@@ -40,9 +41,8 @@ def ingest(records: DataFrame, batch: Batch, topic: Topic, fields: StructType) -
     decoder = Decoder(records.sparkSession, topic, fields)
     counted, read = observe(records, read=every())
     decoded, found = observe(decoder.decode(counted), **outcomes())
-
-    # 1. The good rows, in one commit of the table. A batch that it already has is not written
-    #    again, but read and decoded anyway, since its dead letters may still be missing.
+    # 1. The good rows, in transactions of one source partition each. A batch that is there already
+    #    is not written again, but read and decoded anyway, since its dead letters may be missing.
     rows = accepted_rows(decoded)
     if delivery.was_written(batch, topic, records.sparkSession):
         done = skip(rows, delivery.refused_before(batch, topic))

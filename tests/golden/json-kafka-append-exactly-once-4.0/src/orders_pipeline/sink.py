@@ -19,11 +19,12 @@ from . import kafka_topics, table
 from .batch import Batch, Written
 from .counting import every, observe
 from .encoding import encode
+from .errors import RefusedError
 from .positions import HEADROOM_BYTES, wait_for_open
 from .producing import produce
 from .sending import ACKNOWLEDGED, send
 from .settings import Topic
-from .shapes import HEADERS, RESERVED
+from .shapes import AS_JSON, HEADERS, RESERVED
 
 HEADER_BYTES = 10
 """Of each header, what says how long its name and its value are."""
@@ -47,6 +48,8 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
     position: the stream never comes back to them. What the output topic has deleted is sent again.
 
     Raises:
+        RefusedError: the output topic is compacted, where the record that comes last is the one
+            that stays; nothing was sent.
         NoAnswerError: see ``positions.wait_for_open``.
         BatchError: not all could be sent; to repeat it sends the rest.
     """
@@ -56,7 +59,15 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
     topics = {topic.location}
     if topic.table.topic_column:
         topics = {row.topic for row in records.select("topic").distinct().collect()}
-    wait_for_open(topic, (each for each in topics if kafka_topics.exists(topic.settings, each)))
+    there = [each for each in topics if kafka_topics.exists(topic.settings, each)]
+    for each in there:
+        if kafka_topics.is_compacted(topic.settings, each):
+            raise RefusedError(
+                f"The output topic {each} is compacted: of each key it keeps what was sent last, "
+                "and older records would come behind newer ones. Nothing was written. Fill "
+                "another output topic, with a new checkpoint, from the source's start."
+            )
+    wait_for_open(topic, there)
     held = table.read(rows.sparkSession, topic, topics).where(F.col("_topic") == topic.name)
     missing = records.join(held.select(*names[1:]), names[1:], "left_anti")
     # One task sends all of a source partition, in order: of a key, the newest record comes last.
@@ -109,7 +120,7 @@ def _key(columns: list[str]) -> Column:
     if len(columns) == 1:
         return F.col(table.quoted(columns[0])).cast("string")
     named = F.struct(*(F.col(table.quoted(name)) for name in columns))
-    return F.to_json(named, {"ignoreNullFields": "false"})
+    return F.to_json(named, AS_JSON)
 
 
 def _size() -> Column:

@@ -151,6 +151,22 @@ def test_output_that_is_a_topic_of_the_pipelines_own_is_refused(
         Settings(**settings.model_dump() | {"table": {"topic_name": name + suffix}})
 
 
+def test_moment_keeps_its_microseconds(make: MakePipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the value, and in a key of two columns."""
+    pipeline = make(table={"key_columns": ["id", "at"]})
+    at = F.timestamp_micros(F.lit(1_000_001))
+    transform_to(monkeypatch, at=at, local=at.cast("timestamp_ntz"))
+    pipeline.send(event("a", 1))
+
+    pipeline.drain()
+
+    [record] = output(pipeline)
+    local = "1970-01-01T00:00:01.000001"
+    row = {"id": "a", "amount": 1, "note": None, "at": f"{local}Z", "local": local}
+    assert decode_value(pipeline.topic, record.value) == row
+    assert json.loads(record.key or b"") == {"id": "a", "at": f"{local}Z"}
+
+
 def test_missing_output_topic_is_refused_when_the_settings_say_so(make: MakePipeline) -> None:
     """The settings say that somebody else makes the output topic. Expected: a refusal."""
     pipeline = make(table={"missing": "refuse"})
@@ -223,6 +239,9 @@ def test_row_without_a_key_is_a_dead_letter_where_the_topic_is_compacted(
     [letter] = pipeline.letters()
     assert letter.headers["__connect.errors.exception.class.name"] == b"refused"
     assert letter.headers["__connect.errors.offset"] == b"1"
+    with pytest.raises(RefusedError, match=r"is compacted: .* Nothing was written"):
+        backfill.replay(pipeline.spark, pipeline.topic, reason="refused", since_ms=0)
+    assert ids(pipeline) == ["a", "c"]
 
 
 @pytest.mark.parametrize(("limit_bytes", "row_bytes"), [(32 * 2**20, 17 * 2**20), (2**31 - 1, 10)])

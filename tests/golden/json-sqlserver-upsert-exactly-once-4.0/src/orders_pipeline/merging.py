@@ -136,12 +136,18 @@ def _merge_without(
     try:
         [(count,)] = chosen.agg(every()).collect()
         received = int(counts.get["received"])
-        misfits = unfit_rows(candidates, why, MAX_UNFIT + 1) if counts.get["misfits"] else []
+        found = int(counts.get["misfits"])
+        misfits = unfit_rows(candidates, why, min(found, MAX_UNFIT) + 1) if found else []
         if len(misfits) > MAX_UNFIT:
             raise BatchError(
                 f"More than {MAX_UNFIT:,} rows of a batch of {topic.name} hold what SQL Server has "
                 f"no place for; the first: {misfits[0].message}. Nothing of the batch was written. "
                 f"Make them fit in transform.py, then {AFTER_A_FAILURE}."
+            )
+        if len(misfits) != found:
+            raise BatchError(
+                f"transform.py gives other rows of {topic.name} when the same batch is read again. "
+                f"Nothing of it was written. Make it give the same, then {AFTER_A_FAILURE}."
             )
         return try_again(attempt)
     except (DatabaseError, NoAnswerError, SettingsError) as error:

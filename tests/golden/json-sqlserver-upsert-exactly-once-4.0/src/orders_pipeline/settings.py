@@ -5,9 +5,11 @@
 3. ``defaults.toml`` beside this module, written from the template's answers
 """
 
+import json
 import logging
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -170,7 +172,8 @@ class Settings(BaseSettings):
 
     def _table_of(self, name: str) -> TableSettings:
         try:
-            return TableSettings.model_validate(self.table.model_dump() | self.topic.get(name, {}))
+            own = {key: _of_json(value) for key, value in self.topic.get(name, {}).items()}
+            return TableSettings.model_validate(self.table.model_dump() | own)
         except ValidationError as error:
             raise ValueError(f'topic."{name}": {_listed(error)}') from None
 
@@ -236,6 +239,14 @@ def _check_variables() -> None:
         )
     for name in unread:
         log.warning("the variable %s is not read: %s", name, known)
+
+
+def _of_json(value: Any) -> Any:
+    """What a variable says of a list or a table, in JSON; whatever else as it is."""
+    if isinstance(value, str) and value.startswith(("[", "{")):
+        with suppress(ValueError):
+            return json.loads(value)
+    return value
 
 
 def _listed(error: ValidationError) -> str:

@@ -163,6 +163,21 @@ def test_batch_stops_when_too_many_values_have_no_place(
     assert ids(pipeline) == []
 
 
+def test_batch_stops_when_its_rows_are_others_each_time(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row that has no place when it is counted, and has one when it is looked up, is not lost."""
+    pipeline = make()
+    set_transform(monkeypatch, "double('NaN') AS share")
+    monkeypatch.setattr(merging, "unfit_rows", lambda *_: [])
+    pipeline.send(event("a", 1))
+
+    with pytest.raises(BatchError, match=r"gives other rows .* Nothing of it was written"):
+        pipeline.drain()
+
+    assert ids(pipeline) == []
+
+
 def test_key_that_sql_server_would_take_for_another_alone_is_refused(make: MakePipeline) -> None:
     """Sent: a key, the same with a space at its end, in another case, and one that is too long."""
     pipeline = make()

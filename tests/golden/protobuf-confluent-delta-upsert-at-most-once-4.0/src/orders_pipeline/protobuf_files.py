@@ -16,7 +16,12 @@ from google.protobuf import (
 )
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_database import DescriptorDatabase
-from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+    FileDescriptorSet,
+)
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from .errors import SettingsError
@@ -85,11 +90,16 @@ def find_message(descriptor_set: bytes, message: str) -> Descriptor:
         ) from None
 
 
-def message_names(file: FileDescriptorProto) -> dict[str, tuple[int, ...]]:
-    """The full name of every message of *file*, with its place: its index at each level."""
+def message_names(
+    file: FileDescriptorProto, as_written: bool = False
+) -> dict[str, tuple[int, ...]]:
+    """The full name of every message of *file*, with its place: its index at each level.
+
+    ``as_written``: its place in the text, where what a map or a group is made of has none.
+    """
     return {
         name: place
-        for name, (place, message) in _messages(file).items()
+        for name, (place, message) in _messages(file, as_written).items()
         if not message.options.map_entry
     }
 
@@ -99,17 +109,27 @@ def all_messages(file: FileDescriptorProto) -> dict[str, DescriptorProto]:
     return {name: message for name, (_, message) in _messages(file).items()}
 
 
-def _messages(file: FileDescriptorProto) -> dict[str, tuple[tuple[int, ...], DescriptorProto]]:
+def _messages(
+    file: FileDescriptorProto, as_written: bool = False
+) -> dict[str, tuple[tuple[int, ...], DescriptorProto]]:
     found: dict[str, tuple[tuple[int, ...], DescriptorProto]] = {}
 
     def add(prefix: str, messages: Iterable[DescriptorProto], path: tuple[int, ...]) -> None:
         for number, message in enumerate(messages):
             name, place = f"{prefix}{message.name}", (*path, number)
             found[name] = place, message
-            add(f"{name}.", message.nested_type, place)
+            add(f"{name}.", _written(message) if as_written else message.nested_type, place)
 
     add(f"{file.package}." if file.package else "", file.message_type, ())
     return found
+
+
+def _written(message: DescriptorProto) -> list[DescriptorProto]:
+    """The messages within a message, but for those that its maps and groups are made of."""
+    fields = [*message.field, *message.extension]
+    groups = {field.type_name for field in fields if field.type == FieldDescriptorProto.TYPE_GROUP}
+    names = {name.rpartition(".")[2] for name in groups}
+    return [m for m in message.nested_type if not m.options.map_entry and m.name not in names]
 
 
 def with_digest(descriptor_set: bytes, folder: Path) -> bytes:

@@ -166,6 +166,18 @@ def test_schema_that_is_text_is_compiled_with_what_it_refers_to() -> None:
     assert found == {1: dict(zip([(0,), (0, 0), (1,)], ["top.A", "top.A.B", "top.D"], strict=True))}
 
 
+def test_place_that_is_of_two_messages_is_of_none() -> None:
+    """A map or a group before the messages within: as protoc counts, and as the text has them."""
+    text = (
+        'syntax = "proto2"; message A { map<string, string> tags = 1; optional group G = 2 {} '
+        "message B {} message C {} message D {} }"
+    )
+    found = messages_by_id({1: version(1, text)})[1]
+    # In the text B, C and D are 0, 1 and 2; to protoc 2, 3 and 4, and the group is 1.
+    places = {(0,): "A", (0, 0): "A.B", (0, 3): "A.C", (0, 4): "A.D"}
+    assert found == places
+
+
 @pytest.mark.parametrize(
     "broken",
     [
