@@ -39,20 +39,23 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
     never comes back to them.
 
     Raises:
-        RefusedError: ``compact`` is at work, or another fill has ended meanwhile.
+        RefusedError: ``compact`` is at work, or another fill has ended meanwhile; or the table has
+            other columns.
         BatchError: its files are gone, before or while they were moved into the table.
     """
     spark = rows.sparkSession
+    table.check_columns(spark, topic, rows.schema)
     rows, counts = observe(rows, received=every())
     names = [name for name in COORDINATES.fieldNames() if name != "_timestamp"]
     before = table.filled(spark, topic)
-    held = table.read(spark, topic).select(*names)
-    missing = rows.dropDuplicates(names).join(held, names, "left_anti")
-    added, added_counts = observe(missing.select(*rows.columns), written=every())
 
     def check() -> None:
         table.check_filled(spark, topic, before)
 
+    check()  # a fold that has begun to move its files would go unnoticed later
+    held = table.read(spark, topic).select(*names)
+    missing = rows.dropDuplicates(names).join(held, names, "left_anti")
+    added, added_counts = observe(missing.select(*rows.columns), written=every())
     try:
         put(added, topic, name=table.dated("backfill"), label={}, check=check)
     except (PySparkException, Py4JJavaError):

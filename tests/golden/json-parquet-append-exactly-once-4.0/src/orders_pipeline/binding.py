@@ -51,8 +51,10 @@ def bind(spark: SparkSession, topic: Topic, columns: StructType, rebind: bool) -
     found = _read(checkpoint)
     present = look(spark, topic, checkpoint, found.generation if found else 0)
     problem = _problem(found, topic, present)
-    if problem and not rebind:
-        raise RefusedError(problem)
+    # A table with folders of two kinds is one that no reader takes.
+    mixed = _changed(found, topic) if found and found.table_id == present.table_id else None
+    if problem and (mixed or not rebind):
+        raise RefusedError(mixed or problem)
     if problem:
         log.warning("accepted by --rebind: %s", problem)
     table.prepare(spark, topic, columns)
@@ -190,7 +192,7 @@ def _changed(found: Binding, topic: Topic) -> str | None:
     return (
         f"The table settings of {topic.name} were {before} when {topic.checkpoint} "
         f"was made and are {now} now. Nothing was written. Put them back; or give the topic a new "
-        f"table and checkpoint; or accept it with: run --rebind {topic.name}"
+        "table and checkpoint."
     )
 
 

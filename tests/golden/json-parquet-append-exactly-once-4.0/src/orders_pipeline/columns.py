@@ -6,7 +6,7 @@ All that can be known without a record is checked here, rather than by a first b
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
 from .counting import every, observe
 from .decoding import Decoder
@@ -70,6 +70,14 @@ def _check_named_columns(topic: Topic, columns: StructType) -> None:
                 raise SettingsError(
                     f"{setting} names {name!r}, which the table of {topic.name} would not have. "
                     f"After transform.py its columns are: {', '.join(columns.fieldNames())}"
+                )
+            kind = types[name.lower()]
+            if name.startswith("_") or isinstance(kind, ArrayType | MapType | StructType):
+                raise SettingsError(
+                    f"{setting} names {name!r}, {kind.simpleString()} in the table of "
+                    f"{topic.name}. Readers leave out folders whose names begin with _, and none "
+                    "is named by a list, a map or a struct. Name another, or make one in "
+                    "transform.py."
                 )
 
 

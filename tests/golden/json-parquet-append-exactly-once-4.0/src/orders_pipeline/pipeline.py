@@ -38,7 +38,7 @@ def ingest(records: DataFrame, batch: Batch, topic: Topic, fields: StructType) -
     decoder = Decoder(records.sparkSession, topic, fields)
     counted, read = observe(records, read=every())
     decoded, found = observe(decoder.decode(counted), **outcomes())
-    # 1. The good rows, in one commit of the table. A batch that it already has is not written
+    # 1. The good rows, as one folder of the table. A batch that it already has is not written
     #    again, but read and decoded anyway, since its dead letters may still be missing.
     rows = accepted_rows(decoded)
     if delivery.was_written(batch, topic, records.sparkSession):

@@ -56,6 +56,8 @@ def start_session(name: str, master: str = "local[*]", show_progress: bool = Fal
 
 OPTIONS = {
     "spark.sql.session.timeZone": "UTC",
+    # By Spark's default, INT96, other readers find another moment outside the years 1678 to 2261.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.scheduler.mode": "FAIR",
     # It leaves out steps that it finds empty, and with them what they count.

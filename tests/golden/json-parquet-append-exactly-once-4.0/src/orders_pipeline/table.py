@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from .errors import RefusedError
 from .settings import Topic
@@ -39,7 +39,7 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
     """
     folder = Folder(spark, topic.location)
     found = _read(folder)
-    if FOLDERS in columns.fieldNames():
+    if FOLDERS in map(str.lower, columns.fieldNames()):
         raise RefusedError(
             f"transform.py gives {topic.name} a column {FOLDERS}, which is how the folders of its "
             "table are called. Nothing was written. Give the column another name."
@@ -48,16 +48,7 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
         log.info("making the table %s", topic.location)
         found = {"id": str(uuid.uuid4()), "columns": columns.jsonValue()}
     present = StructType.fromJson(found["columns"])
-    known = {column.name.lower(): column for column in present}
-    missing = [column for column in columns if column.name.lower() not in known]
-    for column in columns:
-        there = known.get(column.name.lower(), column).dataType
-        if there.simpleString().lower() != column.dataType.simpleString().lower():
-            raise RefusedError(
-                f"The column {column.name} of the table {topic.location} is "
-                f"{there.simpleString()}; the pipeline has {column.dataType.simpleString()} for "
-                "it. Nothing was written. Give the field another name, or the topic a new table."
-            )
+    missing = _missing(topic, present, columns)
     if missing and topic.table.schema_changes == "refuse":
         raise RefusedError(
             f"The table {topic.location} lacks the columns {[column.name for column in missing]}. "
@@ -69,6 +60,35 @@ def prepare(spark: SparkSession, topic: Topic, columns: StructType) -> None:
     found["writer"] = WRITER
     folder.write(FILE, json.dumps(found, indent=2))
     _clear(spark, topic, folder)
+
+
+def _missing(topic: Topic, present: StructType, columns: StructType) -> list[StructField]:
+    """Those of *columns* that the table lacks; refuses one that has another type there."""
+    known = {column.name.lower(): column for column in present}
+    for column in columns:
+        there = known.get(column.name.lower(), column).dataType
+        if there.simpleString().lower() != column.dataType.simpleString().lower():
+            raise RefusedError(
+                f"The column {column.name} of the table {topic.location} is "
+                f"{there.simpleString()}; the pipeline has {column.dataType.simpleString()} for "
+                "it. Nothing was written. Give the field another name, or the topic a new table."
+            )
+    return [column for column in columns if column.name.lower() not in known]
+
+
+def check_columns(spark: SparkSession, topic: Topic, columns: StructType) -> None:
+    """Sees that the table, where there is one, has these *columns*.
+
+    Raises:
+        RefusedError: it lacks one, or has another type for it; nothing was written.
+    """
+    found = _read(Folder(spark, topic.location))
+    missing = _missing(topic, StructType.fromJson(found["columns"]), columns) if found else []
+    if missing:
+        raise RefusedError(
+            f"The table {topic.location} lacks the columns {[column.name for column in missing]}. "
+            "Nothing was written. Start the stream once, which adds them, then run this again."
+        )
 
 
 def _clear(spark: SparkSession, topic: Topic, folder: Folder) -> None:

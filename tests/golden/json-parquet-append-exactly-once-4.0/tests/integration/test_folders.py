@@ -3,21 +3,25 @@
 import json
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import DataFrameWriter
+from pyspark.sql import functions as F
 
 from orders_pipeline import (
     backfill,
     batch_folders,
+    columns,
     compaction,
     sink,
     table,
 )
-from orders_pipeline.errors import BatchError, RefusedError
+from orders_pipeline import pipeline as steps
+from orders_pipeline.errors import BatchError, RefusedError, SettingsError
 from orders_pipeline.storage import Folder
 
 from tests.support.pipeline import MakePipeline, Pipeline, event
@@ -31,6 +35,13 @@ def seen(pipeline: Pipeline) -> list[str]:
 
 def folders(pipeline: Pipeline) -> list[Path]:
     return sorted(Path(pipeline.topic.location).glob("ingest_batch=*"))
+
+
+def transform_to(patch: pytest.MonkeyPatch, **made: str) -> None:
+    """A transform that makes these columns."""
+    added = {name: F.expr(text) for name, text in made.items()}
+    for module in (steps, columns, backfill):
+        patch.setattr(module, "transform", lambda topic, rows: rows.withColumns(added))
 
 
 def ingest_in_batches(pipeline: Pipeline, *keys: str) -> None:
@@ -78,6 +89,52 @@ def test_arrow_reads_each_row_once_and_its_folders_as_a_column(make: MakePipelin
     assert sorted(tuple(row.values()) for row in rows) == [("a", 1, 0), ("b", 2, 0), ("c", 1, 1)]
     assert len(Counter(found.column("ingest_batch").to_pylist())) == 2
     assert {row.id: row.amount for row in pipeline.rows()} == {"a": 1, "b": 2, "c": 1}
+
+
+def test_arrow_reads_a_moment_of_any_year(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Written: the ends of what a record may hold. Spark's own default would show Arrow others."""
+    pipeline = make()
+    moments = [datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)]
+    first, last = (f"TIMESTAMP'{moment.isoformat()}'" for moment in moments)
+    transform_to(monkeypatch, until=f"IF(id = 'a', {first}, {last})")
+    pipeline.send(event("a", 1), event("b", 2))
+    pipeline.drain()
+    found = ds.dataset(pipeline.topic.location, format="parquet", partitioning="hive")
+    read = found.to_table(columns=["until"]).column("until").to_pylist()
+    assert sorted(moment.replace(tzinfo=None) for moment in read) == moments
+
+
+def test_partition_column_that_readers_would_not_see_is_refused(make: MakePipeline) -> None:
+    pipeline = make(table={"partition_columns": ["_partition"]})
+    with pytest.raises(SettingsError, match=r"names '_partition', int in the table"):
+        pipeline.drain()
+
+
+def test_other_partition_columns_are_not_accepted_beside_the_old(make: MakePipeline) -> None:
+    """Neither unasked nor by --rebind: no reader would read both."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    pipeline.topic.table.partition_columns.append("amount")
+    for rebind in (False, True):
+        with pytest.raises(RefusedError, match=r"The table settings of .* table and checkpoint\.$"):
+            pipeline.drain(rebind)
+
+
+def test_backfill_is_refused_when_the_table_has_other_columns(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changed since the stream ran: a column more, then another type for one."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a")
+    for column, said in {"more": "Start the stream once", "id": "is string; the"}.items():
+        with monkeypatch.context() as patch:
+            transform_to(patch, **{column: "1D"})
+            with pytest.raises(RefusedError, match=said):
+                backfill.backfill(pipeline.spark, pipeline.topic, {}, {0: 1, 1: 0})
+    assert seen(pipeline) == ["a"]
 
 
 def test_process_that_another_has_replaced_writes_nothing_more(

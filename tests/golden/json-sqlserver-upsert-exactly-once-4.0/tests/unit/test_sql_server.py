@@ -15,7 +15,12 @@ from sqlglot import exp
 from orders_pipeline import sink
 from orders_pipeline.catalog import columns_of
 from orders_pipeline.column_types import holds
-from orders_pipeline.database import PASSWORD, Connection, address, try_again
+from orders_pipeline.database import (
+    PASSWORD,
+    Connection,
+    address,
+    try_again,
+)
 from orders_pipeline.database_errors import DatabaseError
 from orders_pipeline.settings import Settings, Topic
 from orders_pipeline.staging import Staging

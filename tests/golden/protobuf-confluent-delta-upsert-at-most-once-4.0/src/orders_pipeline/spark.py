@@ -60,6 +60,8 @@ OPTIONS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
+    # By Spark's default, INT96, other readers find another moment outside the years 1678 to 2261.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.scheduler.mode": "FAIR",
     # It leaves out steps that it finds empty, and with them what they count.
