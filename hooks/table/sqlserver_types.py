@@ -30,6 +30,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from .shapes import AS_JSON
+
 SCALARS: dict[type[DataType], str] = {
     BooleanType: "bit",
     ByteType: "smallint",
@@ -53,12 +55,6 @@ WIDER = {
     "datetime2(6)": ("datetime2(7)",),
 }
 """Other types that an existing table may have for one: every value fits."""
-JSON_OPTIONS = {
-    "ignoreNullFields": "false",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
-"""Spark's own would leave nulls out and cut timestamps to milliseconds."""
 LONGEST_KEY = 450
 """In UTF-16 units: 900 bytes, which is what a clustered index takes."""
 
@@ -118,7 +114,7 @@ def to_stage(name: str, kind: DataType) -> Column:
     if isinstance(kind, (ByteType, ShortType)):
         return column.cast("int")
     if isinstance(kind, (ArrayType, MapType, StructType)):
-        return F.to_json(column, JSON_OPTIONS)
+        return F.to_json(column, AS_JSON)
     return column
 
 

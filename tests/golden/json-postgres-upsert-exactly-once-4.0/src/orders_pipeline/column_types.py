@@ -29,6 +29,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from .shapes import AS_JSON
+
 SCALARS: dict[type[DataType], str] = {
     BooleanType: "boolean",
     ByteType: "smallint",
@@ -53,12 +55,6 @@ WIDER = {
     "jsonb": ("json",),
 }
 """Other types that an existing table may have for one: every value fits, or its row is refused."""
-JSON_OPTIONS = {
-    "ignoreNullFields": "false",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
-"""Spark's own would leave nulls out and cut timestamps to milliseconds."""
 
 
 def type_for(kind: DataType) -> str | None:
@@ -91,7 +87,7 @@ def as_text(name: str, kind: DataType) -> Column:
     if isinstance(kind, BinaryType):
         return F.concat(F.lit("\\x"), F.hex(column))
     if isinstance(kind, (ArrayType, MapType, StructType)):
-        return F.to_json(column, JSON_OPTIONS)
+        return F.to_json(column, AS_JSON)
     return column
 
 

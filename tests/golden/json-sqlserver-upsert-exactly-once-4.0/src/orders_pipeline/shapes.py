@@ -71,6 +71,12 @@ REJECTED = StructType(
 )
 RESERVED = {*COORDINATES.fieldNames(), "_deleted"}
 """Columns of the pipeline's own: a field of such a name gets an underscore (``names.py``)."""
+AS_JSON = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""How what nests becomes JSON: Spark's own would leave nulls out and cut microseconds."""
 
 
 def decoded_shape(columns: StructType) -> StructType:
