@@ -10,7 +10,7 @@ from .database import Connection, table_of
 from .merging import merge
 from .settings import Topic
 from .shapes import COORDINATES
-from .staging import Staging
+from .staging import Merge, Staging
 
 
 def write(rows: DataFrame, batch: Batch, topic: Topic) -> Written:
@@ -39,33 +39,25 @@ def _counted(done: Written) -> Written:
     return replace(done, deduplicated=0, stale=0, skipped=done.deduplicated + done.stale)
 
 
-def _insert(
-    connection: Connection, topic: Topic, staging: Staging, part: sql.Composable
-) -> tuple[int, int]:
-    done = connection.execute(_insertion(topic, staging, part))
-    return done.rowcount, 0
-
-
-def _insert_missing(
-    connection: Connection, topic: Topic, staging: Staging, part: sql.Composable
-) -> tuple[int, int]:
-    held = sql.SQL(
-        "NOT EXISTS (SELECT FROM {} AS held WHERE held._topic = {} AND held._partition = {} "
-        "AND held._offset = {})"
-    ).format(
-        table_of(topic),
-        *(staging.values[name] for name in ("_topic", "_partition", "_offset")),
-    )
-    missing = sql.SQL("{} AND {}").format(part, held)
-    done = connection.execute(_insertion(topic, staging, missing))
-    return done.rowcount, 0
-
-
-def _insertion(topic: Topic, staging: Staging, condition: sql.Composable) -> sql.Composed:
-    return sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} AS staged WHERE {}").format(
+def _insert(connection: Connection, topic: Topic, staging: Staging) -> Merge:
+    insertion = sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} AS staged WHERE ").format(
         table_of(topic),
         sql.SQL(", ").join(map(sql.Identifier, staging.values)),
         sql.SQL(", ").join(staging.values.values()),
         staging.name,
-        condition,
     )
+    return lambda part: (connection.execute(insertion + part).rowcount, 0)
+
+
+def _insert_missing(connection: Connection, topic: Topic, staging: Staging) -> Merge:
+    """The table is read once for what it holds: it has no index of the coordinates."""
+    held = sql.SQL(
+        "DELETE FROM {} AS staged USING {} AS held WHERE held._topic = {} "
+        "AND held._partition = {} AND held._offset = {}"
+    ).format(
+        staging.name,
+        table_of(topic),
+        *(staging.values[name] for name in ("_topic", "_partition", "_offset")),
+    )
+    connection.execute(held)
+    return _insert(connection, topic, staging)

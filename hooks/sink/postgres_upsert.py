@@ -15,7 +15,7 @@ from .database import Connection, table_of
 from .merging import merge
 from .newest import newest
 from .settings import Topic
-from .staging import Staging
+from .staging import Merge, Staging
 
 
 def write(rows: DataFrame, batch: Batch, topic: Topic) -> Written:
@@ -41,7 +41,11 @@ def _newest(topic: Topic, rows: DataFrame, there: dict[str, str]) -> DataFrame:
     return newest(rows, topic)
 
 
-def _merge(
+def _merge(connection: Connection, topic: Topic, staging: Staging) -> Merge:
+    return partial(_merge_part, connection, topic, staging)
+
+
+def _merge_part(
     connection: Connection, topic: Topic, staging: Staging, part: sql.Composable
 ) -> tuple[int, int]:
     columns = [name for name in staging.values if name != "_deleted"]

@@ -9,7 +9,7 @@ from .database import Connection, quoted, table_of
 from .merging import merge
 from .settings import Topic
 from .shapes import COORDINATES
-from .staging import Staging
+from .staging import Merge, Staging
 
 
 def write(rows: DataFrame, batch: Batch, topic: Topic) -> Written:
@@ -38,23 +38,21 @@ def _counted(done: Written) -> Written:
     return replace(done, deduplicated=0, stale=0, skipped=done.deduplicated + done.stale)
 
 
-def _insert(connection: Connection, topic: Topic, staging: Staging, part: str) -> tuple[int, int]:
-    return connection.execute(_insertion(topic, staging, part)), 0
-
-
-def _insert_missing(
-    connection: Connection, topic: Topic, staging: Staging, part: str
-) -> tuple[int, int]:
-    names = ("_topic", "_partition", "_offset")
-    same = " AND ".join(f"held.{quoted(name)} = {staging.values[name]}" for name in names)
-    missing = f"NOT EXISTS (SELECT 1 FROM {table_of(topic)} AS held WHERE {same})"
-    return connection.execute(_insertion(topic, staging, f"{part} AND {missing}")), 0
-
-
-def _insertion(topic: Topic, staging: Staging, condition: str) -> str:
+def _insert(connection: Connection, topic: Topic, staging: Staging) -> Merge:
     names = ", ".join(map(quoted, staging.values))
     values = ", ".join(staging.values.values())
-    return (
-        f"INSERT INTO {table_of(topic)} ({names}) SELECT {values} "
-        f"FROM {staging.name} AS staged WHERE {condition}"
+    insertion = (
+        f"INSERT INTO {table_of(topic)} ({names}) SELECT {values} FROM {staging.name} AS staged"
     )
+    return lambda part: (connection.execute(f"{insertion} WHERE {part}"), 0)
+
+
+def _insert_missing(connection: Connection, topic: Topic, staging: Staging) -> Merge:
+    """The table is read once for what it holds: it has no index of the coordinates."""
+    names = ("_topic", "_partition", "_offset")
+    same = " AND ".join(f"held.{quoted(name)} = {staging.values[name]}" for name in names)
+    connection.execute(
+        f"DELETE FROM {staging.name} WHERE _row IN (SELECT staged._row FROM {staging.name} "
+        f"AS staged JOIN {table_of(topic)} AS held ON {same})"
+    )
+    return _insert(connection, topic, staging)

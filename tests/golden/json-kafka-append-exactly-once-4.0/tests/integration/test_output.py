@@ -4,7 +4,6 @@ import json
 import shutil
 import threading
 import uuid
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -12,14 +11,12 @@ from pyspark.sql import functions as F
 
 from orders_pipeline import (
     backfill,
-    columns,
     doctor,
     kafka,
     positions,
     sink,
     table,
 )
-from orders_pipeline import pipeline as steps
 from orders_pipeline.checkpoint import Checkpoint
 from orders_pipeline.errors import BatchError, BreakerTripped, RefusedError
 from orders_pipeline.settings import Settings
@@ -28,6 +25,7 @@ from tests.support.output import decode_value
 from tests.support.pipeline import MakePipeline, Pipeline, bad, event
 from tests.support.tables import drop_table
 from tests.support.topics import Record, create_topic, delete_topic, read_topic
+from tests.support.transforms import transform_to
 
 HEADERS = [
     ("trace", b"\xff\x00"),
@@ -46,12 +44,6 @@ def output(pipeline: Pipeline, name: str | None = None) -> list[Record]:
 
 def ids(pipeline: Pipeline, name: str | None = None) -> list[str]:
     return [decode_value(pipeline.topic, each.value)["id"] for each in output(pipeline, name)]
-
-
-def transform_to(monkeypatch: pytest.MonkeyPatch, **columns_: Any) -> None:
-    """A transform that adds columns."""
-    for module in (steps, columns):
-        monkeypatch.setattr(module, "transform", lambda topic, rows: rows.withColumns(columns_))
 
 
 def test_record_has_the_columns_and_the_source_in_its_headers(make: MakePipeline) -> None:

@@ -15,16 +15,15 @@ from pyspark.sql import functions as F
 from orders_pipeline import (
     backfill,
     batch_folders,
-    columns,
     compaction,
     sink,
     table,
 )
-from orders_pipeline import pipeline as steps
 from orders_pipeline.errors import BatchError, RefusedError, SettingsError
 from orders_pipeline.storage import Folder
 
 from tests.support.pipeline import MakePipeline, Pipeline, event
+from tests.support.transforms import transform_to
 
 
 def seen(pipeline: Pipeline) -> list[str]:
@@ -35,13 +34,6 @@ def seen(pipeline: Pipeline) -> list[str]:
 
 def folders(pipeline: Pipeline) -> list[Path]:
     return sorted(Path(pipeline.topic.location).glob("ingest_batch=*"))
-
-
-def transform_to(patch: pytest.MonkeyPatch, **made: str) -> None:
-    """A transform that makes these columns."""
-    added = {name: F.expr(text) for name, text in made.items()}
-    for module in (steps, columns, backfill):
-        patch.setattr(module, "transform", lambda topic, rows: rows.withColumns(added))
 
 
 def ingest_in_batches(pipeline: Pipeline, *keys: str) -> None:
@@ -98,7 +90,7 @@ def test_arrow_reads_a_moment_of_any_year(
     pipeline = make()
     moments = [datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)]
     first, last = (f"TIMESTAMP'{moment.isoformat()}'" for moment in moments)
-    transform_to(monkeypatch, until=f"IF(id = 'a', {first}, {last})")
+    transform_to(monkeypatch, until=F.expr(f"IF(id = 'a', {first}, {last})"))
     pipeline.send(event("a", 1), event("b", 2))
     pipeline.drain()
     found = ds.dataset(pipeline.topic.location, format="parquet", partitioning="hive")
@@ -131,7 +123,7 @@ def test_backfill_is_refused_when_the_table_has_other_columns(
     ingest_in_batches(pipeline, "a")
     for column, said in {"more": "Start the stream once", "id": "is string; the"}.items():
         with monkeypatch.context() as patch:
-            transform_to(patch, **{column: "1D"})
+            transform_to(patch, **{column: F.lit(1.0)})
             with pytest.raises(RefusedError, match=said):
                 backfill.backfill(pipeline.spark, pipeline.topic, {}, {0: 1, 1: 0})
     assert seen(pipeline) == ["a"]

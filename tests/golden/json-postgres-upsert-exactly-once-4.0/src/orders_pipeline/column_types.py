@@ -55,6 +55,7 @@ WIDER = {
     "jsonb": ("json",),
 }
 """Other types that an existing table may have for one: every value fits, or its row is refused."""
+LENGTH = re.compile(r"character varying\((\d+)\)")
 
 
 def type_for(kind: DataType) -> str | None:
@@ -81,6 +82,29 @@ def holds(there: str, wanted: str) -> bool:
     )
 
 
+def unfit(rows: StructType, there: dict[str, str]) -> Column:
+    """Why a row cannot be copied, in words that have nothing of it in them; null where it can.
+
+    ``there`` are the table's columns. Also what would arrive as another value: a cast to a length
+    cuts spaces, and Arrow wraps years. What lies deeper, as JSON's ``\\u0000``, passes a COPY, and
+    the table refuses it.
+    """
+    why: Column = F.lit(None).cast("string")
+    for field in rows:
+        column, name = F.col(quoted(field.name)), field.name
+        if isinstance(field.dataType, StringType):
+            if length := LENGTH.fullmatch(there.get(name, "")):
+                is_long = F.char_length(column) > int(length[1])
+                why = F.when(is_long, f"{name} has more than {length[1]} characters").otherwise(why)
+            has_nul = F.contains(column, F.lit("\0"))
+            why = F.when(has_nul, f"{name} holds a NUL character").otherwise(why)
+            why = F.when(~F.is_valid_utf8(column), f"{name} is not UTF-8").otherwise(why)
+        if isinstance(field.dataType, (DateType, TimestampType, TimestampNTZType)):
+            beyond = ~F.year(column).between(1, 9999)
+            why = F.when(beyond, f"{name} is not of the years 1 to 9999").otherwise(why)
+    return why
+
+
 def as_text(name: str, kind: DataType) -> Column:
     """A column's values as PostgreSQL reads them; null stays null."""
     column = F.col(name)
@@ -104,6 +128,11 @@ def from_text(name: str, there: str) -> sql.Composed:
         "jsonb_array_elements_text({staged}::jsonb) WITH ORDINALITY AS items(item, number) "
         "ORDER BY number) END"
     ).format(staged=staged, value=sql.SQL(value))
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark reads it, whatever it holds."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _base(name: str) -> str:

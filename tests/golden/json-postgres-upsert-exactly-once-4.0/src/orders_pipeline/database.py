@@ -111,19 +111,24 @@ def connect(topic: Topic) -> Connection:
         NoAnswerError: the database does not answer, or does not let this user in.
         SettingsError: there is no TLS with it as the settings want it.
     """
-    database = topic.settings.database
     try:
         return opened(address(topic.settings), autocommit=True)
     except psycopg.OperationalError as error:
-        said = " ".join(str(error).split())  # by libpq, on several lines
+        said = str(error)
+    raise no_connection(topic.settings, said)
+
+
+def no_connection(settings: Settings, said: str) -> NoAnswerError | SettingsError:
+    """The error for a connection that was not had, of which libpq has ``said`` why."""
+    database, said = settings.database, " ".join(said.split())  # on several lines
     if any(words in said for words in NO_TLS):
-        raise SettingsError(
+        return SettingsError(
             f"No TLS with the database {database.name} at {database.host}:{database.port}: {said}. "
             "Nothing was written. Mend the server's certificate, or set database.ca_file to the "
             "authority that signed it and database.host to a name in it; database.ssl_mode, now "
             f"{database.ssl_mode}, can ask for less. Then start again."
         )
-    raise NoAnswerError(
+    return NoAnswerError(
         f"No connection to the database {database.name} at {database.host}:{database.port} as "
         f"{database.user}: {said}. Nothing was written. Check the section database of the "
         f"settings, the variable {PASSWORD}, and that the server is up, then start again."

@@ -8,32 +8,38 @@ from .batch import Refused
 from .database import Connection
 from .errors import BatchError
 from .settings import Topic
-from .staging import Apply, Staging
+from .staging import Begin, Staging
 
-REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
-"""A value that does not fit, a constraint, a key too long for an index."""
+REFUSALS = (
+    psycopg.DataError,  # a value that does not fit
+    psycopg.IntegrityError,  # a constraint
+    psycopg.errors.ProgramLimitExceeded,  # a key too long for an index
+    psycopg.errors.StatementTooComplex,  # JSON that nests too deep
+    psycopg.errors.RaiseException,  # a trigger's own word
+)
 
 
 def refused_rows(
-    connection: Connection, topic: Topic, staging: Staging, apply: Apply, limit: int
+    connection: Connection, topic: Topic, staging: Staging, begin: Begin, limit: int
 ) -> list[Refused]:
-    """The rows that ``apply`` fails with, ``limit`` of them at most. Writes nothing.
+    """The rows that a merge fails with, ``limit`` of them at most. Writes nothing.
 
     Each of them fails alone or beside those before it: of two that want one value in a unique
     column, the second.
     """
     number = sql.Identifier(_unused_name(staging))
-    numbered = sql.SQL("ALTER TABLE {} ADD COLUMN {} bigint GENERATED ALWAYS AS IDENTITY")
+    numbered = sql.SQL("ALTER TABLE {} ADD COLUMN {} bigserial PRIMARY KEY")
     connection.execute(numbered.format(staging.name, number))
     pending, found = [(1, staging.rows)], list[Refused]()
     with connection.transaction(force_rollback=True):
         ledger.lock(connection, topic)
+        merge = begin(connection, topic, staging)
         while pending and len(found) < limit:
             first, last = pending.pop()
             part = sql.SQL("staged.{} BETWEEN {} AND {}").format(number, first, last)
             try:
                 with connection.transaction():  # a part that passes stays until the end
-                    apply(connection, topic, staging, part)
+                    merge(part)
             except REFUSALS as error:
                 if first < last:
                     middle = (first + last) // 2

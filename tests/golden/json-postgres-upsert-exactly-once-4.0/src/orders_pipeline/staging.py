@@ -1,34 +1,36 @@
 """A table of one batch's rows beside the topic's own, filled by the tasks of Spark with COPY.
 
 Its columns are text and nothing constrains them, so that whatever the topic's table refuses, it
-refuses in one statement on the driver, where the row can be found. Only a NUL character, which no
-PostgreSQL text holds, ends a COPY.
+refuses in one statement on the driver, where the row can be found. What would end a COPY, or be
+another value after it, is left out before: see ``column_types.unfit``.
 """
 
+import logging
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
 import pyarrow as pa
 import pyarrow.csv
 from psycopg import sql
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
+from pyspark.sql import DataFrame
 
 from . import table
-from .batch import Refused
-from .column_types import as_text, from_text
-from .database import Connection, address, opened
-from .errors import BatchError
+from .column_types import as_text, from_text, quoted
+from .database import Connection, address, no_connection, opened
+from .errors import BatchError, SettingsError
 from .settings import Topic
 
 COPIED = "rows BIGINT, state STRING, problem STRING"
 """What a task gives back: the rows that it copied; the SQLSTATE and name of what ended it early."""
-NUL = "the text in it holds a NUL character"
+NOT_CONNECTED = "08001"
+"""The SQLSTATE for no connection; the name is then what libpq says, which holds no row's values."""
+PATIENCE = "5s"
+"""As long the removal of a staging table waits for who else has it, such as a dump."""
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -41,31 +43,26 @@ class Staging:
     """For each of the rows' columns its value, from a row of this table called ``staged``."""
 
 
-Choose = Callable[[DataFrame, dict[str, str]], DataFrame]
-"""Which of the rows are merged; it is told the table's columns, with their types."""
-Apply = Callable[[Connection, Topic, Staging, sql.Composable], tuple[int, int]]
+Merge = Callable[[sql.Composable], tuple[int, int]]
 """Merges staged rows for which a condition holds; how many it wrote, and how many it deleted."""
-
-
-class NulError(Exception):
-    """Some rows hold a NUL character."""
+Begin = Callable[[Connection, Topic, Staging], Merge]
+"""What a transaction does before it merges: once, however many conditions are tried in it."""
 
 
 @contextmanager
 def staged(
-    rows: DataFrame, choose: Choose, topic: Topic, connection: Connection
+    rows: DataFrame, topic: Topic, connection: Connection, there: dict[str, str]
 ) -> Iterator[Staging]:
-    """A table with those of the *rows* (``shapes.py``) that ``choose`` gives, while the block runs.
+    """A table with these *rows* (``shapes.py``), for the length of the block.
 
-    Those that a process left whose session is gone are removed first.
+    None of them is ``unfit``; ``there`` are the columns of the topic's table. The tables that a
+    process left whose session is gone are removed first.
 
     Raises:
-        NulError: some rows hold a NUL character.
+        NoAnswerError, SettingsError: a task has no connection: see ``database.connect``.
         psycopg.Error: what ended the COPY of a task, by its SQLSTATE.
         BatchError: the table did not get each row once.
     """
-    there = table.columns_of(connection, topic)
-    rows = choose(rows, there)
     prefix = f"_ingest_{table.oid(connection, topic)}_"
     _remove_left(connection, topic, prefix)
     # Not what the client was told: behind a pooler that is a number of the pooler's.
@@ -87,38 +84,13 @@ def staged(
         values = {c: from_text(c, there.get(c, "boolean")) for c in rows.columns}
         yield Staging(name, copied, values)
     finally:
-        with suppress(psycopg.OperationalError):  # it is removed before the next, too
-            connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
-
-
-def rows_with_nul(rows: DataFrame, limit: int) -> list[Refused]:
-    """The rows with a NUL character in a text, ``limit`` of them at most.
-
-    Not those that have it deeper, where it is JSON's ``\\u0000``: that passes a COPY.
-    """
-    texts = [_quoted(f.name) for f in rows.schema if isinstance(f.dataType, StringType)]
-    has_nul: Column = F.lit(False)
-    for text in texts:
-        has_nul |= F.coalesce(F.contains(F.col(text), F.lit("\0")), F.lit(False))
-    found = rows.where(has_nul).select("_partition", "_offset").limit(limit).collect()
-    return [Refused(row[0], row[1], NUL) for row in found]
-
-
-def without(rows: DataFrame, refused: list[Refused]) -> DataFrame:
-    """The rows but for those that were refused."""
-    if not refused:
-        return rows
-    kept: Column = F.lit(True)
-    for partition in {each.partition for each in refused}:
-        offsets = [each.offset for each in refused if each.partition == partition]
-        kept &= ~((F.col("_partition") == partition) & F.col("_offset").isin(offsets))
-    return rows.where(kept)
+        _remove(connection, name)
 
 
 def _copy(
     rows: DataFrame, topic: Topic, name: sql.Identifier, columns: list[sql.Identifier]
 ) -> int:
-    texts = rows.select(*(as_text(_quoted(f.name), f.dataType).alias(f.name) for f in rows.schema))
+    texts = rows.select(*(as_text(quoted(f.name), f.dataType).alias(f.name) for f in rows.schema))
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(
         name, sql.SQL(", ").join(columns)
     )
@@ -126,8 +98,8 @@ def _copy(
     copier = _copier(address(topic.settings), statement.as_string())
     done = limited.mapInArrow(copier, COPIED).collect()
     for row in done:
-        if (row.state or "").startswith("22"):
-            raise NulError
+        if row.state == NOT_CONNECTED:
+            raise no_connection(topic.settings, row.problem)
         if row.problem:
             raise _error(row.state, row.problem)
     return sum(row.rows for row in done)
@@ -148,18 +120,20 @@ def _copier(
         options = pa.csv.WriteOptions(include_header=False)
         count, state, problem = 0, None, None
         try:
-            with (
-                opened(address) as connection,
-                connection.cursor().copy(statement) as target,
-            ):
-                for batch in batches:
-                    text = pa.BufferOutputStream()
-                    pa.csv.write_csv(batch, text, options)
-                    target.write(text.getvalue().to_pybytes())
-                    count += batch.num_rows
-        except psycopg.Error as error:
-            state, problem = error.sqlstate, type(error).__name__
-            deque(batches, maxlen=0)  # records are counted as they pass: all of them have to
+            connection = opened(address)
+        except (psycopg.OperationalError, SettingsError) as error:
+            state, problem = NOT_CONNECTED, str(error)
+        else:
+            try:
+                with connection, connection.cursor().copy(statement) as target:
+                    for batch in batches:
+                        text = pa.BufferOutputStream()
+                        pa.csv.write_csv(batch, text, options)
+                        target.write(text.getvalue().to_pybytes())
+                        count += batch.num_rows
+            except psycopg.Error as error:
+                state, problem = error.sqlstate, type(error).__name__
+        deque(batches, maxlen=0)  # records are counted as they pass: all of them have to
         done = {"rows": [count], "state": [state], "problem": [problem]}
         shape = pa.schema([("rows", pa.int64()), ("state", pa.string()), ("problem", pa.string())])
         yield pa.RecordBatch.from_pydict(done, shape)
@@ -175,9 +149,14 @@ def _remove_left(connection: Connection, topic: Topic, prefix: str) -> None:
     for (name,) in names:
         session = name.removeprefix(prefix).split("_")[0]
         if name.startswith(prefix) and session not in sessions:
-            left = sql.Identifier(topic.table.schema_name, name)
-            connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(left))
+            _remove(connection, sql.Identifier(topic.table.schema_name, name))
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+def _remove(connection: Connection, name: sql.Identifier) -> None:
+    """Removes a staging table; what is not to be had now stays until a later batch."""
+    try:
+        with connection.transaction():
+            connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(PATIENCE))
+            connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
+    except psycopg.Error as error:
+        log.warning("%s stays until a later batch: %s", name.as_string(), type(error).__name__)

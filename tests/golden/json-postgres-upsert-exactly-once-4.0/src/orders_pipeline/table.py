@@ -217,15 +217,16 @@ def _check_collation(connection: Connection, topic: Topic) -> None:
     """What are two keys to Spark must not be one to the database."""
     found = connection.execute(
         sql.SQL(
-            "SELECT attname FROM pg_attribute JOIN pg_collation c ON c.oid = attcollation "
-            "WHERE attrelid = {} AND attname = ANY ({}) AND NOT collisdeterministic"
+            "SELECT attname FROM pg_attribute LEFT JOIN pg_collation c ON c.oid = attcollation "
+            "WHERE attrelid = {} AND attname = ANY ({}) "
+            "AND (NOT collisdeterministic OR atttypid = 'jsonb'::regtype)"
         ).format(_regclass(topic), topic.table.key_columns)
     )
     if names := [name for (name,) in found]:
         raise RefusedError(
             f"To the table {topic.location}, different texts in its key columns {names} may be "
-            "equal, by their collation: which record of a key is the newest could not be told. "
-            "Nothing was written. Give them a deterministic collation."
+            "equal, by their collation or as jsonb: which record of a key is the newest could not "
+            "be told. Nothing was written. Make them text, of a deterministic collation."
         )
 
 

@@ -11,8 +11,17 @@ import psycopg
 import pytest
 from psycopg import sql
 from pyspark.sql import Row
+from pyspark.sql import functions as F
 
-from orders_pipeline import backfill, database, ledger, sink, table
+from orders_pipeline import (
+    backfill,
+    database,
+    ledger,
+    merging,
+    sink,
+    staging,
+    table,
+)
 from orders_pipeline.batch import Batch, Refused
 from orders_pipeline.database import (
     PASSWORD,
@@ -26,6 +35,7 @@ from orders_pipeline.settings import Topic
 from tests.support.pipeline import DDL, MakePipeline, Pipeline, event
 from tests.support.tables import read_table
 from tests.support.topics import wait_until
+from tests.support.transforms import transform_to
 
 
 def execute(pipeline: Pipeline, statement: str) -> list[tuple[Any, ...]]:
@@ -51,10 +61,13 @@ def refused(pipeline: Pipeline) -> dict[bytes | None, bytes | None]:
 
 
 @contextmanager
-def as_another_role(pipeline: Pipeline) -> Iterator[None]:
-    """Has the pipeline write as a role that may do all it must, and owns the table it makes."""
+def as_another_role(pipeline: Pipeline, sessions: int = -1) -> Iterator[None]:
+    """Has the pipeline write as a role that may do all it must, and owns the table it makes.
+
+    It may have as many ``sessions`` at once, -1 for any number.
+    """
     owner = pipeline.settings
-    execute(pipeline, "CREATE ROLE ingesting LOGIN PASSWORD 'x'")
+    execute(pipeline, f"CREATE ROLE ingesting LOGIN PASSWORD 'x' CONNECTION LIMIT {sessions}")
     try:
         execute(pipeline, "GRANT CREATE, USAGE ON SCHEMA public TO ingesting")
         execute(pipeline, "GRANT ALL ON ALL TABLES IN SCHEMA public TO ingesting")
@@ -85,10 +98,59 @@ def test_row_with_a_nul_character_alone_is_refused(make: MakePipeline) -> None:
 
     assert ids(pipeline) == ["a", "b"]
     assert {row.id: row.tags for row in pipeline.rows()} == {"a": ["x"], "b": ["y", "z"]}
-    assert set(refused(pipeline)) == {b"text", b"key", b"array"}
+    assert refused(pipeline) == {
+        b"text": b"note holds a NUL character",
+        b"key": b"id holds a NUL character",
+        b"array": b"UntranslatableCharacter",
+    }
     [balance] = pipeline.balances
     assert balance.holds
     assert balance.dead_lettered == 3
+
+
+def test_value_that_no_column_can_hold_alone_is_refused(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transform makes texts that are not UTF-8, and moments that Arrow would write as others.
+
+    Sent: more of them than the table itself may refuse.
+    """
+    pipeline = make(breaker={"min_rejected": 1_000})
+    word = F.expr("IF(id = 'b', cast(X'FF' AS STRING), 'ü')")
+    due = "CASE id WHEN 'a' THEN 253402300799 WHEN 'b' THEN 0 WHEN 'c' THEN 253402300800 "
+    due += "WHEN 'd' THEN -62135596801 ELSE 2032948800000 END"
+    transform_to(monkeypatch, word=word, due=F.timestamp_seconds(F.expr(due)))
+    pipeline.send(*(event(key, 1) for key in "abcd"), *(event(f"n{n}", n) for n in range(100)))
+
+    pipeline.drain()
+
+    assert [(row.id, row.due.year) for row in pipeline.rows()] == [("a", 9999)]
+    far = [b"c", b"d", *(b"n%d" % n for n in range(100))]
+    message = b"due is not of the years 1 to 9999"
+    assert refused(pipeline) == {b"b": b"word is not UTF-8"} | dict.fromkeys(far, message)
+    assert pipeline.balances[-1].holds
+
+
+def test_row_that_a_trigger_or_its_depth_keeps_out_alone_is_refused(make: MakePipeline) -> None:
+    """A trigger raises an exception for 200. Sent: that, 20,000 nested arrays, two others."""
+    pipeline = make()
+    execute(pipeline, "CREATE TABLE {} (id text PRIMARY KEY, amount integer, note jsonb)")
+    execute(
+        pipeline,
+        "CREATE OR REPLACE FUNCTION judge() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "IF NEW.amount = 200 THEN RAISE EXCEPTION 'never %', NEW.amount; END IF; "
+        "RETURN NEW; END $$",
+    )
+    execute(
+        pipeline, "CREATE TRIGGER judges BEFORE INSERT ON {} FOR EACH ROW EXECUTE FUNCTION judge()"
+    )
+    deep = "[" * 20_000 + "]" * 20_000
+    pipeline.send(event("a", 1), event("large", 200), event("deep", 3, note=deep), event("b", 4))
+
+    pipeline.drain()
+
+    assert ids(pipeline) == ["a", "b"]
+    assert refused(pipeline) == {b"large": b"RaiseException", b"deep": b"StatementTooComplex"}
 
 
 def test_row_that_breaks_a_constraint_alone_is_refused_and_comes_back(make: MakePipeline) -> None:
@@ -103,6 +165,13 @@ def test_row_that_breaks_a_constraint_alone_is_refused_and_comes_back(make: Make
 
     assert ids(pipeline) == ["first", *(f"k{n}" for n in range(5)), "last"]
     assert refused(pipeline) == {b"large": b"CheckViolation of small"}
+    with pytest.MonkeyPatch.context() as patch:
+        # A replay may lose as many as all batches together, each of which may lose less.
+        patch.setattr(merging, "MAX_REFUSED", 0)
+        backfill.replay(pipeline.spark, pipeline.topic, reason="refused", since_ms=0)
+        patch.setattr(merging, "MAX_REFUSED_IN_A_FILL", 0)
+        with pytest.raises(BatchError, match="more than 0 of a batch"):
+            backfill.replay(pipeline.spark, pipeline.topic, reason="refused", since_ms=0)
     execute(pipeline, "ALTER TABLE {} DROP CONSTRAINT small")
     for _ in range(2):
         backfill.replay(pipeline.spark, pipeline.topic, reason="refused", since_ms=0)
@@ -227,16 +296,17 @@ def test_uuid_is_one_key_however_it_is_spelled(make: MakePipeline) -> None:
     assert (balance.written, balance.deleted, balance.deduplicated) == (1, 0, 2)
 
 
-def test_table_whose_collation_makes_two_keys_one_is_refused(make: MakePipeline) -> None:
+@pytest.mark.parametrize("kind", ["text COLLATE ignores_case", "jsonb"])
+def test_table_to_which_two_keys_may_be_one_is_refused(make: MakePipeline, kind: str) -> None:
     pipeline = make()
     execute(
         pipeline,
         "CREATE COLLATION IF NOT EXISTS ignores_case "
         "(provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
     )
-    execute(pipeline, "CREATE TABLE {} (id text COLLATE ignores_case PRIMARY KEY, amount integer)")
+    execute(pipeline, "CREATE TABLE {} (id " + kind + " PRIMARY KEY, amount integer)")
 
-    with pytest.raises(RefusedError, match=r"\['id'\] may be equal, by their collation"):
+    with pytest.raises(RefusedError, match=r"\['id'\] may be equal, by their collation or as json"):
         pipeline.drain()
 
 
@@ -444,6 +514,20 @@ def test_privilege_that_was_taken_away_stops_the_stream(make: MakePipeline) -> N
         assert ids(pipeline) == ["a", "b"]
 
 
+def test_task_that_may_not_connect_says_why(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user may have one session, which the driver has."""
+    monkeypatch.setattr(database, "WAITS_S", (0.1,))
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    with as_another_role(pipeline, sessions=1):
+        with pytest.raises(NoAnswerError, match=r'connections for role "ingesting"\. Nothing was'):
+            pipeline.drain()
+
+        assert ids(pipeline) == []
+
+
 def test_database_of_another_encoding_is_refused(make: MakePipeline) -> None:
     pipeline = make(database={"name": "latin"})
     template = "ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
@@ -526,10 +610,14 @@ def test_columns_of_every_type_arrive_as_they_are(make: MakePipeline) -> None:
 def test_table_that_was_there_is_checked_column_by_column(
     make: MakePipeline, columns: str, outcome: str | None
 ) -> None:
-    """Sent: a note that is JSON, one that is none, an id that is too long for the first table."""
+    """Sent: a note that is JSON, one that is none, ids that are too long for the first table.
+
+    One by a space, which PostgreSQL would cut.
+    """
     pipeline = make()
     execute(pipeline, "CREATE TABLE {} (" + columns + ")")
     pipeline.send(event("a", 1, note='{"x": 1}'), event("b", 2, note="{"), event("long", 3))
+    pipeline.send(event("abc", 4), event("abc ", 5))
 
     if outcome:
         with pytest.raises(RefusedError, match=outcome):
@@ -537,19 +625,32 @@ def test_table_that_was_there_is_checked_column_by_column(
         return
     pipeline.drain()
 
-    assert [(row.id, row.note) for row in pipeline.rows()] == [("a", {"x": 1})]
-    assert set(refused(pipeline)) == {b"b", b"long"}
+    rows = sorted((row.id, row.amount, row.note) for row in pipeline.rows())
+    assert rows == [("a", 1, {"x": 1}), ("abc", 4, None)]
+    assert set(refused(pipeline)) == {b"b", b"long", b"abc "}
 
 
-def test_nothing_is_left_beside_the_tables(make: MakePipeline) -> None:
-    """A process died while it copied. Expected: after the next batch, no staging table is left."""
+def test_nothing_is_left_beside_the_tables(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A process died while it copied, then a dump reads what is left.
+
+    Expected: no batch waits for the dump; after the next one, no staging table is left.
+    """
     pipeline = make()
     pipeline.send(event("a", 1))
     pipeline.drain()
     with connect(pipeline.topic) as connection:
         left = f"_ingest_{table.oid(connection, pipeline.topic)}_1_x"
     execute(pipeline, f'CREATE TABLE "{left}" ()')
+    monkeypatch.setattr(staging, "PATIENCE", "100ms")
     pipeline.send(event("b", 2))
+    with connect(pipeline.topic) as dump, dump.transaction():
+        dump.execute(f'LOCK TABLE "{left}" IN ACCESS SHARE MODE'.encode())
+        pipeline.drain()
+        assert ids(pipeline) == ["a", "b"]
+        assert f'"{left}" stays until a later batch: LockNotAvailable' in caplog.text
+    pipeline.send(event("c", 3))
 
     pipeline.drain()
 

@@ -7,13 +7,13 @@ from .database import Connection
 from .database_errors import DatabaseError
 from .errors import BatchError
 from .settings import Topic
-from .staging import Apply, Staging
+from .staging import Begin, Staging
 
 
 def refused_rows(
-    connection: Connection, topic: Topic, staging: Staging, apply: Apply, limit: int
+    connection: Connection, topic: Topic, staging: Staging, begin: Begin, limit: int
 ) -> list[Refused]:
-    """The rows that ``apply`` fails with, ``limit`` of them at most. Writes nothing.
+    """The rows that a merge fails with, ``limit`` of them at most. Writes nothing to the table.
 
     Each of them alone; where none does, those that fail beside the rows before them: of two that
     want one value in a unique column, the second.
@@ -22,7 +22,7 @@ def refused_rows(
     def failure(part: str) -> DatabaseError | None:
         try:
             with connection.transaction(keep=False):
-                apply(connection, topic, staging, part)
+                merge(part)
         except DatabaseError as error:
             if not error.refuses:
                 raise
@@ -31,6 +31,7 @@ def refused_rows(
 
     # A task that failed may have used up some of the numbers.
     [(first, last)] = connection.query(f"SELECT min(_row), max(_row) FROM {staging.name}")
+    merge = begin(connection, topic, staging)
     errors = _failing(first, last, limit, failure, _alone)
     errors = errors or _failing(first, last, limit, failure, _with_those_before)
     for error in errors.values():

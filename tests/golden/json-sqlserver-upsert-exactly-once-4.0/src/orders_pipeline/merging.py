@@ -19,14 +19,14 @@ from .database_errors import DatabaseError
 from .delivery import AFTER_A_FAILURE
 from .errors import BatchError, NoAnswerError, SettingsError
 from .halving import refused_rows
+from .misfits import unfit_rows, without
 from .settings import Topic
-from .staging import Apply, is_mark, staged, unfit, unfit_rows, without
+from .staging import Begin, is_mark, staged, unfit
 
 MAX_REFUSED = 100
 """With more rows in a batch that the table refuses than this, it is the table that is wrong."""
-MAX_UNFIT = 100_000
-"""As many rows of a batch as no table takes are looked up, which this process has room for; whether
-they are too many, the breaker judges."""
+MAX_REFUSED_IN_A_FILL = 1_000
+"""A backfill or a replay is one batch, of the records of many. They may stand in one statement."""
 EVERY = "1 = 1"
 
 
@@ -40,10 +40,10 @@ def merge(
     topic: Topic,
     keys: list[str],
     choose: Callable[[DataFrame], DataFrame],
-    apply: Apply,
+    begin: Begin,
     batch: Batch | None,
 ) -> Written:
-    """Stages those of *rows* (``shapes.py``) that ``choose`` gives and has ``apply`` merge them.
+    """Stages those of *rows* (``shapes.py``) that ``choose`` gives, and has them merged.
 
     With a ``batch``, it is noted in the same transaction.
 
@@ -54,17 +54,18 @@ def merge(
             was written.
     """
     refused: list[Refused] = []
+    limit = MAX_REFUSED if batch else MAX_REFUSED_IN_A_FILL
     try:
         while True:
             try:
-                return _merge_without(refused, rows, topic, keys, choose, apply, batch)
+                return _merge_without(refused, limit, rows, topic, keys, choose, begin, batch)
             except _RefusedRows as found:
                 more = found.rows
             refused += more
-            if not more or len(refused) > MAX_REFUSED:
+            if not more or len(refused) > limit:
                 raise BatchError(
                     f"The table {topic.location} refuses rows of {topic.name}: more than "
-                    f"{MAX_REFUSED} of a batch, or none that is found; the first for "
+                    f"{limit:,} of a batch, or none that is found; the first for "
                     f"{refused[0].message if refused else 'no reason of its own'}. Nothing of the "
                     f"batch was written. Look at its constraints, then {AFTER_A_FAILURE}."
                 )
@@ -77,11 +78,12 @@ def merge(
 
 def _merge_without(
     refused: list[Refused],
+    limit: int,
     rows: DataFrame,
     topic: Topic,
     keys: list[str],
     choose: Callable[[DataFrame], DataFrame],
-    apply: Apply,
+    begin: Begin,
     batch: Batch | None,
 ) -> Written:
     there = try_again(lambda: _columns(topic))
@@ -110,7 +112,7 @@ def _merge_without(
                     if done and ledger.is_noted(connection, topic, transaction):
                         return done[-1]  # of an earlier attempt, whose commit was not heard of
                     done.clear()
-                    written, deleted = apply(connection, topic, staging, EVERY)
+                    written, deleted = begin(connection, topic, staging)(EVERY)
                     result = Written(
                         received=received + len(refused),
                         written=written,
@@ -128,8 +130,8 @@ def _merge_without(
                     done.clear()  # the server has answered: nothing of it is there
                 if not error.refuses:
                     raise
-                limit = MAX_REFUSED + 1 - len(refused)
-                more = refused_rows(connection, topic, staging, apply, limit)
+                left = limit + 1 - len(refused)
+                more = refused_rows(connection, topic, staging, begin, left)
                 raise _RefusedRows(more) from None
         return done[-1]
 
@@ -137,18 +139,7 @@ def _merge_without(
         [(count,)] = chosen.agg(every()).collect()
         received = int(counts.get["received"])
         found = int(counts.get["misfits"])
-        misfits = unfit_rows(candidates, why, min(found, MAX_UNFIT) + 1) if found else []
-        if len(misfits) > MAX_UNFIT:
-            raise BatchError(
-                f"More than {MAX_UNFIT:,} rows of a batch of {topic.name} hold what SQL Server has "
-                f"no place for; the first: {misfits[0].message}. Nothing of the batch was written. "
-                f"Make them fit in transform.py, then {AFTER_A_FAILURE}."
-            )
-        if len(misfits) != found:
-            raise BatchError(
-                f"transform.py gives other rows of {topic.name} when the same batch is read again. "
-                f"Nothing of it was written. Make it give the same, then {AFTER_A_FAILURE}."
-            )
+        misfits = unfit_rows(candidates, why, found, topic) if found else []
         return try_again(attempt)
     except (DatabaseError, NoAnswerError, SettingsError) as error:
         if not done:

@@ -4,6 +4,8 @@ All of a batch is one transaction of two MERGEs, the deletes and then the rows: 
 say how many rows it changed, and not how many of them are gone.
 """
 
+from functools import partial
+
 from pyspark.sql import DataFrame
 
 from .batch import Batch, Written
@@ -11,7 +13,7 @@ from .database import Connection, quoted, table_of
 from .merging import merge
 from .newest import newest
 from .settings import Topic
-from .staging import Staging
+from .staging import Merge, Staging
 
 LOCKED = "WITH (HOLDLOCK, UPDLOCK)"
 """Without it, two that merge one key at once can both find no row and both insert one."""
@@ -33,7 +35,13 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
     return merge(rows, topic, keys, lambda rows: newest(rows, topic), _merge, None)
 
 
-def _merge(connection: Connection, topic: Topic, staging: Staging, part: str) -> tuple[int, int]:
+def _merge(connection: Connection, topic: Topic, staging: Staging) -> Merge:
+    return partial(_merge_part, connection, topic, staging)
+
+
+def _merge_part(
+    connection: Connection, topic: Topic, staging: Staging, part: str
+) -> tuple[int, int]:
     columns = [name for name in staging.values if name != "_deleted"]
     keys = topic.table.key_columns
     changes = [f"{quoted(name)} = {_of('fresh', name)}" for name in columns if name not in keys]

@@ -24,7 +24,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from .batch import Refused
 from .catalog import Held, number_of
 from .column_types import from_staged, length_of, staged_type, to_stage
 from .database import Connection, address, credentials, quoted, what_was_said
@@ -48,8 +47,10 @@ class Staging:
     """For each of the rows' columns its value, from a row of this table called ``staged``."""
 
 
-Apply = Callable[[Connection, Topic, Staging, str], tuple[int, int]]
+Merge = Callable[[str], tuple[int, int]]
 """Merges staged rows for which a condition holds; how many it wrote, and how many it deleted."""
+Begin = Callable[[Connection, Topic, Staging], Merge]
+"""What comes before a merge: once, however many conditions are tried."""
 
 
 @contextmanager
@@ -125,23 +126,6 @@ def unfit(rows: StructType, there: dict[str, Held], keys: list[str]) -> Column:
                 long = f"{field.name} has more than {longest} characters"
                 why = F.when(units > longest, long).otherwise(why)
     return why
-
-
-def unfit_rows(rows: DataFrame, why: Column, limit: int) -> list[Refused]:
-    """The rows that are ``unfit``, ``limit`` of them at most."""
-    found = rows.where(why.isNotNull()).select("_partition", "_offset", why).limit(limit)
-    return [Refused(*row) for row in found.collect()]
-
-
-def without(rows: DataFrame, refused: list[Refused]) -> DataFrame:
-    """The rows but for those that were refused."""
-    if not refused:
-        return rows
-    kept: Column = F.lit(True)
-    for partition in {each.partition for each in refused}:
-        offsets = [each.offset for each in refused if each.partition == partition]
-        kept &= ~((F.col("_partition") == partition) & F.col("_offset").isin(offsets))
-    return rows.where(kept)
 
 
 def _type(name: str, rows: DataFrame, there: dict[str, Held], keys: list[str]) -> str:

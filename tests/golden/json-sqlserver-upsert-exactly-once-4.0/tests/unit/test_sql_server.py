@@ -84,7 +84,7 @@ def parsed(statement: str) -> exp.Expression:
 def test_both_merges_hold_the_range_of_their_keys_until_the_transaction_ends() -> None:
     """Without the hint, two that insert one key at once both find none."""
     recorder = Recorder()
-    sink._merge(recorder, topic(), STAGING, "1 = 1")
+    sink._merge(recorder, topic(), STAGING)("1 = 1")
 
     deletion, change = map(parsed, recorder.statements)
     for merge in (deletion, change):
