@@ -1,5 +1,9 @@
 """How a batch's rows get into the output topic: by Spark's own Kafka sink, each sent once."""
 
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from . import positions
@@ -22,4 +26,12 @@ def produce(records: DataFrame, batch: Batch, topic: Topic) -> Written:
         BatchError: not all could be sent; those that were are there.
     """
     positions.note(batch, topic)  # before: who goes on there with a new checkpoint repeats none
-    return send(records, topic, UNACKNOWLEDGED)
+    return send(records.mapInArrow(_once, records.schema), topic, UNACKNOWLEDGED)
+
+
+def _once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A cluster starts a task that failed again: the first may have sent what this one would."""
+    context = TaskContext.get()
+    if context and context.attemptNumber() > 0:
+        raise RuntimeError("at-most-once: a task before this one may have sent these records")
+    return batches
