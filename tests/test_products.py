@@ -54,12 +54,17 @@ WRITING = (
     "or filled_in_is_counted"
 )
 """What depends on the sink among what is done with good records."""
+MERGED = "newest_record_of_a_key or null_key_column"
+"""What every upsert has to get right."""
+GREW = "topic_that_grew"
 OF_THE_SINK = {
-    "iceberg": "(test_iceberg and hadoop) or test_rest_catalog",
-    "kafka": "test_output or test_zombie",
-    "parquet": f"test_folders or compact or {WRITING}",
-    "postgres": f"test_database or test_upsert or {WRITING}",
-    "sqlserver": "test_database or test_sql_server",
+    "iceberg": f"(test_iceberg and hadoop) or test_rest_catalog or {MERGED}",
+    "kafka": f"test_output or test_zombie or {GREW}",
+    "parquet": f"test_folders or compact or {GREW} or {WRITING}",
+    "postgres": f"test_database or test_misfits or test_upsert or {GREW} or {WRITING}",
+    "sqlserver": (
+        f"test_database or test_misfits or test_sql_server or {GREW} or {MERGED} or new_field"
+    ),
 }
 """What others may do to its tables; run with JSON, exactly-once, of the write modes in one."""
 CRASHES = "any_gap"
@@ -100,6 +105,13 @@ WITH_A_SCHEMA = [
     == (*BARE_JSON, "kafka", "append", "exactly-once")
 ]
 """Into a topic whose values have a schema: bare JSON comes out as each of them."""
+OF_ITS_TOPIC = (
+    "faults or topic_goes or hides_it or lost_checkpoint or forgot or recreated or missing_output "
+    "or pipelines_own or unasked or newest_record"
+)
+"""What of an output topic has nothing to do with what its values are."""
+SENT_OTHERWISE = [("kafka", "append", "at-least-once"), ("kafka", "append", "at-most-once")]
+"""By Spark's own sink, with other settings each: what brokers and clusters may do to that."""
 OWN_JARS = ("delta", "iceberg", "sqlserver")
 KEPT = 2
 Record = Callable[[str, object], None]
@@ -114,17 +126,19 @@ def chosen(answers: dict[str, Any]) -> str:
     is_bare_json = (answers["value_format"], answers["schema_registry"]) == BARE_JSON
     if decoder_and_guarantee(answers) in DEEP:
         return DECODING
+    if is_bare_json and decoder_and_guarantee(answers)[2:] in SENT_OTHERWISE:
+        return f"{CRASHES} or test_output_faults or test_retries"
     if answers["delivery_guarantee"] != "exactly-once":
         return CRASHES
     if answers in WITH_A_SCHEMA:
-        return f"{CRASHES} or (test_output and not faults and not topic_goes)"
+        return f"{CRASHES} or (test_output and not ({OF_ITS_TOPIC}))"
     if answers["sink"] == DEFAULT_SINK:
         if answers["write_mode"] == "append":
             return ONCE
         return f"{CRASHES} or {MERGING if is_bare_json else DELETES}"
     if not is_bare_json:
         return CRASHES
-    controls = f"{CRASHES} or repeat"
+    controls = f"{CRASHES} or repeat or (label_has_expired and hadoop)"
     one_mode = answers["write_mode"] == "upsert" or answers["sink"] in ("kafka", "parquet")
     return f"{controls} or test_binding or {OF_THE_SINK[answers['sink']]}" if one_mode else controls
 
