@@ -4,6 +4,7 @@ Once with a folder for a catalog, once with a REST catalog.
 """
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -558,6 +559,25 @@ def test_batch_goes_on_when_another_writes_at_the_same_time(
 
     assert ids(pipeline) == ["a", "b", "x"]
     assert pipeline.balances[-1].holds
+
+
+def test_commit_that_conflicts_each_time_is_given_up(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each attempt builds on a snapshot that the table has not, as if another took it away."""
+    pipeline = make()
+    ingest_in_batches(pipeline, "a")
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    attempts = list[Any]()
+
+    def build_on_what_is_gone(held: Any) -> None:
+        attempts.append(held)
+        held.manageSnapshots().setCurrentSnapshot(1).commit()
+
+    with pytest.raises(Py4JJavaError, match="unknown snapshot id: 1"):
+        commits.commit({}, build_on_what_is_gone, pipeline.topic, pipeline.spark)
+
+    assert len(attempts) == commits.ATTEMPTS
 
 
 def test_table_that_is_dropped_in_a_batch_ends_it(

@@ -19,19 +19,23 @@ from tests.support.topics import delete_topic, wait_until
 TIMEOUT_S = 120
 
 
+def variables(pipeline: Pipeline, trigger: str) -> dict[str, str]:
+    """The pipeline's settings, for the environment of a process."""
+    settings = pipeline.settings.model_dump(mode="json", exclude_none=True)
+    return {
+        f"PIPELINE_{name.upper()}": value if isinstance(value, str) else json.dumps(value)
+        for name, value in (settings | {"trigger": trigger}).items()
+    }
+
+
 class Job:
     """One run of the pipeline in a process of its own; its log is in ``log``."""
 
     def __init__(self, pipeline: Pipeline, folder: Path, trigger: str = "1 seconds") -> None:
         self.log = folder / f"job-{uuid.uuid4().hex[:6]}.log"
-        settings = pipeline.settings.model_dump(mode="json", exclude_none=True)
-        environment = {
-            f"PIPELINE_{name.upper()}": value if isinstance(value, str) else json.dumps(value)
-            for name, value in (settings | {"trigger": trigger}).items()
-        }
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.job", "run"],
-            env={**os.environ, "SPARK_LOCAL_DIRS": str(folder), **environment},
+            env={**os.environ, "SPARK_LOCAL_DIRS": str(folder), **variables(pipeline, trigger)},
             stdout=subprocess.DEVNULL,
             stderr=self.log.open("w"),
             start_new_session=True,

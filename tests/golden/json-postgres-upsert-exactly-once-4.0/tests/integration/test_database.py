@@ -83,14 +83,15 @@ def as_another_role(pipeline: Pipeline, sessions: int = -1) -> Iterator[None]:
 
 
 def test_row_with_a_nul_character_alone_is_refused(make: MakePipeline) -> None:
-    """Sent: a NUL in a text, in the key column, in an array; and two good records."""
+    """Sent: a NUL in a text, in the key column, in an array, in a struct; and two good records."""
     pipeline = make()
-    pipeline.write_schema(f"{DDL}, tags ARRAY<STRING>")
+    pipeline.write_schema(f"{DDL}, tags ARRAY<STRING>, nested STRUCT<name: STRING>")
     pipeline.send(
         event("a", 1, tags=["x"]),
         event("text", 2, note="a\0b", tags=["x"]),
         (b"key", {"id": "k\0y", "amount": 3, "tags": ["x"]}, [], 0),
         event("array", 4, tags=["x", "\0"]),
+        event("struct", 4, tags=[], nested={"name": "\0"}),
         event("b", 5, tags=["y", "z"], partition=1),
     )
 
@@ -102,10 +103,11 @@ def test_row_with_a_nul_character_alone_is_refused(make: MakePipeline) -> None:
         b"text": b"note holds a NUL character",
         b"key": b"id holds a NUL character",
         b"array": b"UntranslatableCharacter",
+        b"struct": b"UntranslatableCharacter",
     }
     [balance] = pipeline.balances
     assert balance.holds
-    assert balance.dead_lettered == 3
+    assert balance.dead_lettered == 4
 
 
 def test_value_that_no_column_can_hold_alone_is_refused(
@@ -151,6 +153,84 @@ def test_row_that_a_trigger_or_its_depth_keeps_out_alone_is_refused(make: MakePi
 
     assert ids(pipeline) == ["a", "b"]
     assert refused(pipeline) == {b"large": b"RaiseException", b"deep": b"StatementTooComplex"}
+
+
+def test_serialization_failure_is_tried_again(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trigger fails so, the first time that it is asked."""
+    monkeypatch.setattr(database, "WAITS_S", (0.1,))
+    pipeline = make()
+    execute(pipeline, "CREATE TABLE {} (id text PRIMARY KEY, amount integer)")
+    execute(pipeline, "DROP SEQUENCE IF EXISTS attempts")
+    execute(pipeline, "CREATE SEQUENCE attempts")  # which no rollback sets back
+    execute(
+        pipeline,
+        "CREATE OR REPLACE FUNCTION fail_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "IF nextval('attempts') = 1 THEN RAISE EXCEPTION USING ERRCODE = '40001'; END IF; "
+        "RETURN NEW; END $$",
+    )
+    execute(
+        pipeline,
+        "CREATE TRIGGER fails BEFORE INSERT ON {} FOR EACH ROW EXECUTE FUNCTION fail_once()",
+    )
+    pipeline.send(event("a", 1))
+
+    pipeline.drain()
+
+    assert ids(pipeline) == ["a"]
+    assert pipeline.balances[-1].dead_lettered == 0
+    assert execute(pipeline, "SELECT last_value FROM attempts") == [(2,)]
+
+
+@pytest.mark.parametrize("allowed", [1, 2])
+def test_as_many_tasks_write_at_once_as_the_settings_allow(
+    make: MakePipeline, monkeypatch: pytest.MonkeyPatch, allowed: int
+) -> None:
+    """Filled: rows of two tasks or more. What one session copies is one transaction's."""
+    pipeline = make(database={"max_connections": allowed})
+    apply, sessions = sink._merge, list[int]()
+
+    def count(connection: Connection, topic: Topic, staged: staging.Staging) -> staging.Merge:
+        writers = sql.SQL("SELECT count(DISTINCT xmin::text) FROM {}").format(staged.name)
+        [found] = connection.execute(writers).fetchone() or [0]
+        sessions.append(found)
+        return apply(connection, topic, staged)
+
+    monkeypatch.setattr(sink, apply.__name__, count)
+    rows = pipeline.spark.range(100).selectExpr(
+        *("concat('k', id) AS id", "int(id) AS amount", "'orders' AS _topic", "0 AS _partition"),
+        *("id AS _offset", "timestamp'2026-01-01' AS _timestamp"),
+    )
+    table.prepare(pipeline.spark, pipeline.topic, rows.schema)
+    tasks = pipeline.spark.conf.get("spark.sql.shuffle.partitions")
+    pipeline.spark.conf.set("spark.sql.shuffle.partitions", "4")
+    try:
+        marked = rows.selectExpr("*", "false AS _deleted")
+        assert sink.fill(marked, pipeline.topic).written == 100
+    finally:
+        pipeline.spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
+
+    assert sessions == [allowed]
+
+
+def test_column_that_is_dropped_under_a_running_stream_stops_it(make: MakePipeline) -> None:
+    """The table loses a column after the start. Expected: a sentence that names it."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    prepare = table.prepare
+
+    def prepare_and_drop(*arguments: Any) -> None:
+        prepare(*arguments)
+        execute(pipeline, "ALTER TABLE {} DROP COLUMN note")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table, "prepare", prepare_and_drop)
+        with pytest.raises(BatchError, match=r'column "note" .* does not exist'):
+            pipeline.drain()
+
+    pipeline.drain()  # a start adds it
+    assert ids(pipeline) == ["a"]
 
 
 def test_row_that_breaks_a_constraint_alone_is_refused_and_comes_back(make: MakePipeline) -> None:
@@ -269,6 +349,16 @@ def test_deadlock_with_another_writer_is_tried_again(
 
     assert victims == ["DeadlockDetected"]
     assert {row.id: row.amount for row in pipeline.rows()} == {"a": 2, "b": 2}
+
+
+def test_table_is_made_with_the_key_as_its_primary_key(make: MakePipeline) -> None:
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+
+    keys = "SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indisprimary AND indrelid = "
+    [(index,)] = execute(pipeline, keys + "'{}'::regclass")
+    assert index.endswith("(id)")
 
 
 def test_table_without_a_unique_key_is_refused(make: MakePipeline) -> None:
