@@ -7,12 +7,13 @@ import subprocess
 import sys
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from orders_pipeline import cli, doctor, sink, table
 from orders_pipeline.checkpoint import Checkpoint
-from orders_pipeline.errors import RefusedError, SettingsError
+from orders_pipeline.errors import BatchError, RefusedError, SettingsError
 
 from tests.support.pipeline import MakePipeline, Pipeline, event
 from tests.support.topics import delete_topic, wait_until
@@ -172,6 +173,33 @@ def test_backfill_exits_1_and_says_what_to_do_when_spark_fails(
     assert said.startswith(f"The backfill of {pipeline.topic.name} could not be finished: ")
     assert "colour" in said
     assert "start the stream once first (`run`)" in said
+
+
+def test_two_on_one_checkpoint_write_a_batch_once(
+    pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one is about to write a batch, another process does that batch and ends.
+
+    Expected: the first stops, and each row is there once.
+    """
+    pipeline.send(event("a", 1), event("b", 2))
+    write = sink.write
+
+    def write_after_another(*arguments: Any) -> Any:
+        job = Job(pipeline, tmp_path, trigger="availableNow")
+        try:
+            assert job.exit_code() == 0, job.log.read_text()[-3000:]
+        finally:
+            job.end()
+        return write(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sink, "write", write_after_another)
+        with pytest.raises(BatchError, match="came into the table while this process was at it"):
+            pipeline.drain()
+
+    pipeline.drain()
+    assert sorted(row.id for row in pipeline.rows()) == ["a", "b"]
 
 
 def test_doctor_finds_nothing_wrong_and_writes_nothing(

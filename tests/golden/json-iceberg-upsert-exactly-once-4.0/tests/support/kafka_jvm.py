@@ -53,6 +53,12 @@ class JvmProcess:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder)
 
+    @property
+    def pid(self) -> int:
+        """What the machine knows it by, once it was started."""
+        assert self._process
+        return self._process.pid
+
     def log(self) -> str:
         """What it has written so far."""
         return self._log.read_text(errors="replace")

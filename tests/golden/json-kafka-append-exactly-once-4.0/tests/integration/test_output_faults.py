@@ -4,17 +4,22 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
-from orders_pipeline import positions, table
+from orders_pipeline import (
+    positions,
+    producing,
+    sink,
+    table,
+)
 from orders_pipeline.errors import BatchError, NoAnswerError
 
 from tests.integration.test_process import Job
 from tests.support.broker import Broker, start_broker, wait_until_broker_answers
 from tests.support.pipeline import MakePipeline, event
-from tests.support.refusing import without_group, without_permission, without_replicas
+from tests.support.refusing import is_silent, without_group, without_permission, without_replicas
 from tests.support.topics import create_topic, end_offsets, read_topic, wait_until
 
 
@@ -58,6 +63,27 @@ def test_broker_is_killed_while_a_batch_is_sent_and_comes_back(
     held = read_topic(servers, name)
     sources = {(each.headers["ingest.partition"], each.headers["ingest.offset"]) for each in held}
     assert len(held) == len(sources) == count
+
+
+def test_batch_waits_for_a_broker_that_is_silent(
+    make: MakePipeline, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sent: a record. The broker answers nobody for 5 s, from when its batch begins to be sent."""
+    pipeline = make()
+    pipeline.send(event("a", 1))
+    pipeline.drain()
+    pipeline.send(event("b", 2))
+    produce = producing.produce
+
+    def produce_meanwhile(*arguments: Any) -> Any:
+        is_silent(broker, 5)
+        return produce(*arguments)
+
+    monkeypatch.setattr(sink, "produce", produce_meanwhile)
+    pipeline.drain()
+
+    assert [row.id for row in pipeline.rows()] == ["a", "b"]
+    assert pipeline.balances[-1].holds
 
 
 class Refusing(Protocol):

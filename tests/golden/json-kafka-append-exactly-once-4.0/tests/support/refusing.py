@@ -1,8 +1,12 @@
-"""What a broker that was started here refuses for as long as a block runs."""
+"""What a broker that was started here refuses for as long as a block runs, or when it is silent."""
 
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import docker
 from confluent_kafka import (
     Consumer,
     KafkaError,
@@ -31,6 +35,18 @@ from .topics import create_topic, wait_until
 
 LEADER, FOLLOWER = 1, 2
 """Ids of brokers."""
+
+
+def is_silent(broker: Broker, seconds: float) -> None:
+    """Has a broker answer nobody, from now on, for as long."""
+    if isinstance(broker.process, KafkaContainer):
+        container = docker.from_env().containers.get(broker.process.id)
+        container.pause()
+        threading.Timer(seconds, container.unpause).start()
+    elif broker.process:
+        process = broker.process.pid
+        os.kill(process, signal.SIGSTOP)
+        threading.Timer(seconds, os.kill, (process, signal.SIGCONT)).start()
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """The write: of each key the newest record wins, in the batch and against the Delta table."""
 
+from contextlib import AbstractContextManager, nullcontext
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -13,12 +15,15 @@ from .settings import Topic
 
 def write(rows: DataFrame, batch: Batch, topic: Topic) -> Written:
     """Merges the *rows* of one batch (``shapes.py``), deletes among them, in one commit."""
-    with commit_of(batch, rows.sparkSession):
-        return fill(rows, topic)
+    return _merge(rows, topic, commit_of(batch, rows.sparkSession))
 
 
 def fill(rows: DataFrame, topic: Topic) -> Written:
     """The same without a batch's identity: safe to repeat, an older record changes nothing."""
+    return _merge(rows, topic, nullcontext())
+
+
+def _merge(rows: DataFrame, topic: Topic, committing: AbstractContextManager[None]) -> Written:
     rows, counts = observe(rows, received=every())
     latest, latest_counts = observe(newest(rows, topic), keys=every())
     columns = [name for name in rows.columns if name != "_deleted"]
@@ -39,7 +44,8 @@ def fill(rows: DataFrame, topic: Topic) -> Written:
             .execute()
         )
 
-    done = table.commit(topic, merge).first()
+    with committing:
+        done = table.commit(topic, merge).first()
     received = int(counts.get["received"])
     keys = int(latest_counts.get["keys"])
     affected = int(done["num_affected_rows"])  # type: ignore[index]
